@@ -1,0 +1,37 @@
+# `make demo` and `make test` do all their own set-up: a virtual environment, the pinned torch, the package.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.PHONY: demo test slow lint clean
+
+demo: $(VENV)/installed
+	$(BIN)/fimsde demo --out demo
+
+test: $(VENV)/installed-dev lint
+	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) demo

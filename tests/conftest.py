@@ -1,0 +1,48 @@
+"""Set-up shared by all tests: run-time shape checks, fixed seeds, and where the optional reference data lie."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+from jaxtyping import install_import_hook
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+
+
+def _checked_modules() -> list[str]:
+    """Every module but the numba kernels, whose functions must reach the compiler unwrapped."""
+    files = (SOURCE / "fimsde").rglob("*.py")
+    modules = [".".join(f.relative_to(SOURCE).with_suffix("").parts) for f in files if f.stem != "compiled"]
+    return [m for m in modules if not m.endswith("__init__")]
+
+
+install_import_hook(_checked_modules(), "beartype.beartype")
+
+hypothesis.settings.register_profile("fimsde", deadline=None, derandomize=True, max_examples=25)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fimsde"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference data beside the repository; tests that need it are skipped without it."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("reference data (../shared) are not here")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_world(shared: Path) -> Path:
+    """The folder with the four real series."""
+    return shared / "data" / "real_world"
+
+
+@pytest.fixture(autouse=True)
+def global_random_state_is_left_alone():
+    """D2: no function reads or sets numpy's global random state."""
+    before = np.random.get_state()[1].copy()
+    yield
+    assert np.array_equal(before, np.random.get_state()[1]), "the test changed numpy's global random state"
