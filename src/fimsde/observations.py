@@ -6,7 +6,7 @@ A missing observation is simply absent: the step over a gap is one longer step, 
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,7 +89,8 @@ class RawPath:
     values: Float64[Array, "times dim"]
     observed: Bool[Array, " times"]
     label: str
-    lines: Int[Array, " times"] | None = field(default=None)  # line in the file, for tables
+    lines: Int[Array, " times"] | None = None  # line in the file, for tables
+    rounding: float = float(np.finfo(np.float64).eps)  # of the precision the values came in
 
     def place(self, i: int) -> str:
         """Where row i of this path stands in the user's data."""
@@ -152,7 +153,8 @@ def read(
 
 
 def _paths_of_arrays(source: Any, times: Any, dt: float | None, mask: Any) -> list[RawPath]:
-    arrays = [_values_array(a, f"path {k}") for k, a in enumerate(_split(source))]
+    given = [_to_numpy(a) for a in _split(source)]
+    arrays = [_values_array(a, f"path {k}") for k, a in enumerate(given)]
     if (times is None) == (dt is None):
         found = "neither times nor dt" if times is None else "both times and dt"
         raise InvalidObservationsError(f"{found} given. Pass times= (one per observation) or dt= (a constant gap).")
@@ -161,7 +163,7 @@ def _paths_of_arrays(source: Any, times: Any, dt: float | None, mask: Any) -> li
         num = len(values)
         clock = np.arange(num) * float(dt or 1) if times is None else _per_path(times, k, len(arrays), num, "times")
         observed = np.ones(num, bool) if mask is None else _per_path(mask, k, len(arrays), num, "mask").astype(bool)
-        paths.append(RawPath(_times_array(clock), values, observed, f"path {k}"))
+        paths.append(RawPath(_times_array(clock), values, observed, f"path {k}", rounding=_rounding(given[k])))
     return paths
 
 
@@ -190,8 +192,7 @@ def _to_numpy(source: Any) -> Array:
         raise InvalidObservationsError(f"the data are not a regular array ({error}). Pass a list of arrays, one per path.") from None
 
 
-def _values_array(source: Any, label: str) -> Float64[Array, "times dim"]:
-    array = _to_numpy(source)
+def _values_array(array: Array, label: str) -> Float64[Array, "times dim"]:
     if array.dtype == object and all(isinstance(v, int | float | np.number) for v in array.ravel()):
         array = array.astype(float)
     if array.dtype.kind not in "fiu":
@@ -200,29 +201,11 @@ def _values_array(source: Any, label: str) -> Float64[Array, "times dim"]:
         array = array[:, None]
     if array.ndim != 2 or array.size == 0:
         raise InvalidObservationsError(f"{label} has shape {array.shape}; expected (times,) or (times, dim), not empty.")
-    rounding = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
-    values = np.array(array, dtype=np.float64)
-    _refuse_constant_in_its_own_precision(values, rounding, label)
-    return values
+    return np.array(array, dtype=np.float64)
 
 
-def _refuse_constant_in_its_own_precision(values: Float64[Array, "times dim"], rounding: float, label: str) -> None:
-    """float32 data that vary in the last digits only are constant; in float64 this can no longer be seen."""
-    if rounding <= np.finfo(np.float64).eps or len(values) < 2:
-        return
-    finite = np.where(np.isfinite(values), values, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column of NaN is reported later, with its place
-        spread, largest = np.nanmax(finite, axis=0) - np.nanmin(finite, axis=0), np.nanmax(np.abs(finite), axis=0)
-    for j in np.flatnonzero((spread > 0) & (spread <= 16 * rounding * largest)):
-        raise InvalidObservationsError(_constant_message(f"component {j} of {label}", spread[j], 16 * rounding * largest[j]))
-
-
-def _constant_message(what: str, spread: float, threshold: float) -> str:
-    return (
-        f"{what} is constant: its range is {spread:.3g}, not above the rounding threshold {threshold:.3g}. "
-        f"Remove it, or pass the data in a precision and an offset that resolve it."
-    )
+def _rounding(array: Array) -> float:
+    return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 
 def _per_path(source: Any, k: int, num_paths: int, num: int, what: str) -> Array:
@@ -269,7 +252,7 @@ def _checked(paths: list[RawPath], names: Sequence[str] | None, time_unit: str |
             f"{len(values)} observations in {len(paths)} path(s) make {max(num_transitions, 0)} transitions; at least "
             f"{MIN_TRANSITIONS} are needed, and a few hundred for a useful estimate. Pass longer paths."
         )
-    _check_components(values, names)
+    _check_components(values, names, max(p.rounding for p in paths))
     return Observations(values, np.concatenate([p.times for p in kept]), starts, names, time_unit)
 
 
@@ -303,11 +286,14 @@ def _check_path(p: RawPath, missing: Missing) -> RawPath:
     return RawPath(times, p.values[rows], observed[rows], p.label)
 
 
-def _check_components(values: Float64[Array, "points dim"], names: tuple[str, ...]) -> None:
+def _check_components(values: Float64[Array, "points dim"], names: tuple[str, ...], rounding: float) -> None:
     spread = values.max(axis=0) - values.min(axis=0)
-    threshold = 16 * np.finfo(np.float64).eps * np.abs(values).max(axis=0)
+    threshold = 16 * rounding * np.abs(values).max(axis=0)
     for j in np.flatnonzero(spread <= threshold):
-        raise InvalidObservationsError(_constant_message(f"component {names[j]!r} (number {j})", spread[j], threshold[j]))
+        raise InvalidObservationsError(
+            f"component {names[j]!r} (number {j}) is constant: its range is {spread[j]:.3g}, not above the rounding threshold "
+            f"{threshold[j]:.3g}. Remove it, or pass the data in a precision and an offset that resolve it."
+        )
     low, high = np.quantile(values, [0.05, 0.95], axis=0)
     share = (high - low) / _std(values, spread)
     for j in np.flatnonzero(share < _RESOLUTION):
