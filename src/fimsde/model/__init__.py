@@ -1,0 +1,1 @@
+"""The recognition model: transitions in, drift and diffusion at any location out."""

@@ -1,0 +1,131 @@
+"""ModelConfig: the sizes of a recognition model, checked before anything is allocated."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+from fimsde.errors import ConfigError
+from fimsde.normalise import Statistics
+
+Preset = Literal["paper", "ablation-10m", "ablation-5m", "tiny"]
+
+_LARGEST = {  # no sensible model comes near; a hostile config is stopped here
+    "max_dim": 64,
+    "embed": 8192,
+    "encoder_layers": 128,
+    "functional_layers": 128,
+    "heads": 256,
+    "feed_forward": 65536,
+}
+_LARGEST_MODEL = 500_000_000  # parameters, 2 GB in float32
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of the model and the conventions its weights were trained with. Defaults: the published model.
+
+    Nothing in a config names code: every field is a number or one of a few words.
+    """
+
+    max_dim: int = 3  # state components; smaller systems are padded with zeros
+    embed: int = 256  # width of tokens and queries
+    encoder_layers: int = 2  # linear self-attention over the transitions
+    functional_layers: int = 8  # softmax attention of queries to transitions, in each of the three stacks
+    heads: int = 8  # attention heads, in encoder and stacks
+    feed_forward: int = 1024  # hidden width inside every layer
+    head_hidden: tuple[int, ...] = (256, 256)  # hidden widths of the output networks
+    dropout: float = 0.1  # in training mode only
+    statistics: Statistics = "observations"  # states the spatial normalisation looks at; see fimsde.normalise
+    target_gap: float = 0.01  # geometric mean of the gaps after normalisation
+
+    def __post_init__(self) -> None:
+        for name, largest in _LARGEST.items():
+            _check_size(name, getattr(self, name), largest)
+        if not isinstance(self.head_hidden, tuple) or len(self.head_hidden) > 16:
+            raise ConfigError(
+                f"head_hidden is {_short(self.head_hidden)}; expected at most 16 widths, for instance [256, 256]."
+            )
+        for i, width in enumerate(self.head_hidden):
+            _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
+        if self.embed % 4 or self.embed % self.heads:
+            raise ConfigError(
+                f"embed is {self.embed} with {self.heads} heads; expected a multiple of heads, and of 4 (features)."
+            )
+        _check_number("dropout", self.dropout)
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {_short(self.dropout)}; expected a probability of at least 0 and below 1.")
+        _check_number("target_gap", self.target_gap)
+        if not 0 < self.target_gap < 1e6:
+            raise ConfigError(f"target_gap is {_short(self.target_gap)}; expected a positive time, 0.01 in the paper.")
+        if self.statistics not in get_args(Statistics):
+            raise ConfigError(
+                f"statistics is {_short(self.statistics)}; expected one of {', '.join(get_args(Statistics))}."
+            )
+        if self.num_parameters > _LARGEST_MODEL:
+            raise ConfigError(
+                f"these sizes make {self.num_parameters:.3g} parameters; at most {_LARGEST_MODEL:.3g} are allowed. "
+                "Reduce embed, feed_forward or the numbers of layers."
+            )
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of weights, from the sizes alone."""
+        e, f, d = self.embed, self.feed_forward, self.max_dim
+        layer = 4 * (e * e + e) + (2 * e * f + f + e) + 4 * e  # attention, feed-forward, two norms
+        widths = (e, *self.head_hidden)
+        hidden = sum((a + 1) * b for a, b in pairwise(widths))
+        heads = 3 * hidden + (widths[-1] + 1) * (2 * d + 1)
+        maps = e // 4 * (1 + 3 * d + 4) + e * (d + 1)
+        return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
+
+    @staticmethod
+    def preset(name: Preset) -> "ModelConfig":
+        """A configuration by name: `paper`, the two smaller ones of its ablation, or `tiny` for tests."""
+        match name:
+            case "paper":  # 20 932 231 parameters: the published 20 965 255 less a map of 33 024 that is never used
+                return ModelConfig()
+            case "ablation-10m":  # 9.9 M; the paper gives only the total, so width is scaled and depth kept
+                return ModelConfig(embed=176, feed_forward=704, head_hidden=(176, 176))
+            case "ablation-5m":  # 5.3 M
+                return ModelConfig(embed=128, feed_forward=512, head_hidden=(128, 128))
+            case "tiny":  # 75 k
+                return ModelConfig(embed=32, heads=4, functional_layers=2, feed_forward=64, head_hidden=(32, 32))
+            case _:
+                raise ConfigError(f"preset {_short(name)} is not known; expected one of {', '.join(get_args(Preset))}.")
+
+    def to_json(self) -> str:
+        """The settings as JSON text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @staticmethod
+    def from_mapping(settings: Mapping[str, Any]) -> "ModelConfig":
+        """A config from parsed JSON or TOML. Missing keys take their defaults, unknown keys are errors."""
+        known = [field.name for field in fields(ModelConfig)]
+        unknown = sorted(_short(key) for key in settings if key not in known)
+        if unknown:
+            raise ConfigError(f"unknown setting {', '.join(unknown[:5])}; a model config has {', '.join(known)}.")
+        values = dict(settings)
+        if isinstance(values.get("head_hidden"), list):
+            values["head_hidden"] = tuple(values["head_hidden"])
+        return ModelConfig(**values)
+
+
+def _check_size(name: str, value: object, largest: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name} is {_short(value)}; expected an integer.")
+    if not 1 <= value <= largest:
+        raise ConfigError(f"{name} is {_short(value)}; expected 1 to {largest}.")
+
+
+def _check_number(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ConfigError(f"{name} is {_short(value)}; expected a number.")
+
+
+def _short(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "an integer of more than 60 digits"  # Python refuses to print the largest ones
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

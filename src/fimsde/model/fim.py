@@ -1,0 +1,154 @@
+"""FIMSDE, the recognition model: one encoder, three operators; normalised coordinates only, no data handling."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import ModelHubMixin
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fimsde.model.attention import KeysValues
+from fimsde.model.config import ModelConfig
+from fimsde.model.encoder import Encoder, Tokens
+from fimsde.model.initialise import initialise
+from fimsde.model.operator import Operator
+from fimsde.model.untrusted import read_json, read_tensors
+from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
+
+CHUNK = 1024  # queries evaluated at a time; bounds memory, does not change results
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the model remembers of a data set: made once, read by every query.
+
+    Attributes:
+        encoded: Encoded transitions.
+        mask: True for real transitions; None when all are, which is the fast case.
+        drift, diffusion, log_variance: Keys and values of each functional layer of the three stacks.
+    """
+
+    encoded: Float[Tensor, "batch n embed"]
+    mask: Bool[Tensor, "batch n"] | None
+    drift: tuple[KeysValues, ...]
+    diffusion: tuple[KeysValues, ...]
+    log_variance: tuple[KeysValues, ...]
+
+
+class FIMSDE(nn.Module, ModelHubMixin):
+    """In-context estimator of drift and diffusion.
+
+    The hub's general mixin gives `push_to_hub`. Loading and saving are ours: the hub's torch variant falls
+    back to pickles.
+
+    Args:
+        config: Sizes.
+        seed: Seed of the random weights. None leaves the weights without storage, for a loader to fill.
+    """
+
+    training_record: Mapping[str, Any]  # how the weights came about, as stored beside them
+
+    def __init__(self, config: ModelConfig, *, seed: int | None = 0) -> None:
+        super().__init__()
+        self.config = config
+        self.training_record = {}
+        with torch.device("meta"):  # no storage, and no draw from torch's global generator
+            self.encoder = Encoder(config)
+            self.locations = nn.Linear(config.max_dim, config.embed)
+            self.drift_operator = Operator(config, config.max_dim)
+            self.diffusion_operator = Operator(config, config.max_dim)
+            self.log_variance_operator = Operator(config, 1)
+        if seed is not None:
+            self.to_empty(device="cpu")
+            initialise(self, torch.Generator().manual_seed(seed))
+
+    def encode(self, tokens: Tokens) -> Context:
+        """Read the transitions of a batch of systems."""
+        encoded = self.encoder(tokens)
+        return Context(
+            encoded=encoded,
+            mask=None if bool(tokens.mask.all()) else tokens.mask,
+            drift=self.drift_operator.project(encoded),
+            diffusion=self.diffusion_operator.project(encoded),
+            log_variance=self.log_variance_operator.project(encoded.detach()),
+        )
+
+    def drift(
+        self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
+    ) -> Float[Tensor, "batch queries max_dim"]:
+        """Drift f at each location. Padded components carry numbers without meaning."""
+        return self.drift_operator(self.locations(x), context.drift, context.mask, chunk)
+
+    def diffusion(
+        self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
+    ) -> Float[Tensor, "batch queries max_dim"]:
+        """Diffusion sqrt(g) at each location, positive. Padded components carry numbers without meaning."""
+        return F.softplus(self.diffusion_operator(self.locations(x), context.diffusion, context.mask, chunk))
+
+    def evaluate(
+        self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
+    ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
+        """Drift and diffusion at each location."""
+        return self.drift(context, x, chunk=chunk), self.diffusion(context, x, chunk=chunk)
+
+    def log_variance(
+        self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
+    ) -> Float[Tensor, "batch queries"]:
+        """The model's own log variance U at each location, one number for drift and diffusion together.
+
+        Nothing that trains U moves the encoder or the location map.
+        """
+        h = self.locations(x).detach()
+        return self.log_variance_operator(h, context.log_variance, context.mask, chunk)[..., 0]
+
+    def forward(
+        self, tokens: Tokens, x: Float[Tensor, "batch queries max_dim"]
+    ) -> tuple[
+        Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries"]
+    ]:
+        """Drift, diffusion and U in one call, as a training step needs them."""
+        context = self.encode(tokens)
+        return (*self.evaluate(context, x), self.log_variance(context, x))
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, path_or_hub_id: str | Path, *, allow_download: bool = False, revision: str | None = None
+    ) -> "FIMSDE":
+        """Load weights from a local folder, or from a Hugging Face Hub repository.
+
+        Args:
+            path_or_hub_id: A folder written by `save_pretrained`, or a hub id ("owner/name").
+            allow_download: Let a hub id use the network; without it only a copy already on this machine is read.
+            revision: Version of the hub repository.
+        """
+        folder = find_folder(path_or_hub_id, allow_download=allow_download, revision=revision)
+        model = cls(read_config(folder), seed=None)
+        shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        model.load_state_dict(read_tensors(folder / TENSORS, shapes), assign=True)
+        if (folder / TRAINING).exists():
+            model.training_record = read_json(folder / TRAINING)
+        return model.requires_grad_(True).eval()
+
+    def save_pretrained(  # type: ignore[override]
+        self,
+        folder: str | Path,
+        *,
+        training: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+        config: None = None,
+        model_card_kwargs: None = None,
+    ) -> None:
+        """Write config, weights, card and training record into a new folder, in one atomic step.
+
+        Args:
+            folder: Where to; must not exist unless `overwrite` is set.
+            training: How the weights came about; by default what they were loaded with.
+            overwrite: Replace an existing folder.
+            config, model_card_kwargs: Unused; `push_to_hub` passes them.
+        """
+        record = self.training_record if training is None else training
+        write_weights(Path(folder), self.config, self.state_dict(), record, overwrite=overwrite)
