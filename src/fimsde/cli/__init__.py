@@ -1,0 +1,49 @@
+"""The command line: one thin file per command, no arithmetic here.
+
+Exit codes: 0 done, 2 wrong input (one sentence says what), 130 interrupted, 1 anything else.
+"""
+
+import sys
+from typing import Any
+
+import typer
+
+from fimsde.errors import FimsdeError
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from fimsde import __version__
+
+        typer.echo(f"fimsde {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """The stochastic differential equation behind your time series, zero-shot."""
+
+
+def _register() -> None:
+    from fimsde.cli.demo import demo
+
+    app.command()(demo)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the program; errors that fimsde raises on purpose become one sentence and exit code 2."""
+    try:
+        return app(arguments)
+    except FimsdeError as error:
+        typer.echo(f"fimsde: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("fimsde: interrupted", err=True)
+        sys.exit(130)
+
+
+_register()

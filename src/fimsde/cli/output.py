@@ -1,0 +1,36 @@
+"""Results appear under their final name only when they are complete."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fimsde.errors import ConfigError
+
+
+@contextmanager
+def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A folder to write into that becomes `out` when the block ends well, and vanishes when it does not.
+
+    Args:
+        out: The final name.
+        replace: Whether an existing folder may be replaced; it stays untouched until the new one is complete.
+    """
+    if out.exists() and not (replace and out.is_dir()):
+        raise ConfigError(f"{str(out)!r} exists already. Choose another name or remove it.")
+    parent = out.absolute().parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ConfigError(
+            f"cannot write into {str(parent)!r}: the folder is missing or read-only. Choose another place."
+        )
+    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=parent))
+    try:
+        yield work
+        work.chmod(0o755)
+        if out.exists():
+            shutil.rmtree(out)
+        work.rename(out)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
