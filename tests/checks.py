@@ -1,7 +1,11 @@
 """Statistical checks with a stated rate of false alarms. Each raises AssertionError with the size of the miss."""
 
 import numpy as np
+from beartype import BeartypeConf, beartype
 from scipy import stats
+
+# Run-time checks of the package's annotations (see conftest.py); an integer will do for a float, as in mypy.
+check_types = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
 def check_mean(sample, mean, variance, false_alarm=1e-6):
@@ -18,7 +22,9 @@ def check_variance(sample, variance, false_alarm=1e-6):
     ratio = sample.var(ddof=1) / variance
     low, high = stats.chi2.interval(1 - false_alarm, len(sample) - 1) / np.float64(len(sample) - 1)
     error = (ratio - 1) / np.sqrt(2 / (len(sample) - 1))
-    assert low < ratio < high, f"variance ratio {ratio:.4f} is {error:.1f} standard errors from 1 (allowed {low:.4f}–{high:.4f})"
+    assert low < ratio < high, (
+        f"variance ratio {ratio:.4f} is {error:.1f} standard errors from 1 (allowed {low:.4f}–{high:.4f})"
+    )
 
 
 def check_cdf(sample, cdf, false_alarm=1e-6):
@@ -49,4 +55,6 @@ def slope_interval(x, y, confidence=0.999):
 def check_slope(x, y, slope, tolerance):
     """ln y against ln x has the given slope."""
     found, low, high = slope_interval(x, y)
-    assert abs(found - slope) < tolerance, f"slope {found:.3f} (interval {low:.3f} to {high:.3f}), expected {slope} ± {tolerance}"
+    assert abs(found - slope) < tolerance, (
+        f"slope {found:.3f} (interval {low:.3f} to {high:.3f}), expected {slope} ± {tolerance}"
+    )

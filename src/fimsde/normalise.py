@@ -16,7 +16,7 @@ from fimsde.transitions import Transitions
 Statistics = Literal["observations", "starts"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Normaliser:
     """Scales of one data set. Methods map into normalised coordinates, their `undo_` twins back."""
 
@@ -66,7 +66,7 @@ def fit_normaliser(tr: Transitions, statistics: Statistics = "observations", tar
     if not np.all(spread > 0):
         j = int(np.argmin(spread))
         raise InvalidObservationsError(f"component {j} is constant at {low[j]:g}; it has no scale. Remove it.")
-    # In units of the range first: squares of values near 1e±200 would overflow or vanish, and no absolute guard is needed.
+    # In units of the range first: squares of values near 1e±200 would overflow or vanish. No absolute guard is needed.
     unit = (points - low) / spread
     offset = low + unit.mean(axis=0) * spread
     scale = unit.std(axis=0) * spread

@@ -7,19 +7,25 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
-from fimsde.errors import DataWarning, InvalidObservationsError, ObservationTypeError
-from fimsde.shapes import Array, Bool, Float64, Int
+from fimsde import arrays
+from fimsde.arrays import RawPath
+from fimsde.errors import DataWarning, InvalidObservationsError
+from fimsde.shapes import Array, Float64, Int
 
 MIN_TRANSITIONS = 2
+_ROUNDING_STEPS = 16  # a component whose range is below this many rounding steps is constant
 _RESOLUTION = 1e-3  # warn when the central 90 % of a component span less than this share of its standard deviation
 
+Missing = Literal["error", "drop"]
+Layout = Literal["long", "wide"]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Observations:
     """Checked observations of one system: observed rows only, path after path.
 
@@ -59,14 +65,21 @@ class Observations:
 
     def path(self, k: int) -> tuple[Float64[Array, " times"], Float64[Array, "times dim"]]:
         """Times and values of path k."""
+        if not 0 <= k < self.num_paths:
+            raise IndexError(f"there is no path {k}; the paths are numbered 0 to {self.num_paths - 1}.")
         rows = slice(self.path_starts[k], self.path_starts[k + 1])
         return self.times[rows], self.values[rows]
 
     def with_units(
-        self, scale: float | Float64[Array, " dim"] = 1.0, offset: float | Float64[Array, " dim"] = 0.0, time_scale: float = 1.0
+        self,
+        scale: float | Float64[Array, " dim"] = 1.0,
+        offset: float | Float64[Array, " dim"] = 0.0,
+        time_scale: float = 1.0,
     ) -> "Observations":
         """The same observations in other units: values * scale + offset at times * time_scale."""
-        return replace(self, values=self.values * scale + offset, times=self.times * time_scale)
+        time_unit = self.time_unit if time_scale == 1 else None
+        times = self.times * time_scale
+        return replace(self, values=self.values * scale + offset, times=times, time_unit=time_unit)
 
     def box(self, widen: float = 0.0) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
         """Lower and upper corner of the data, widened by a share of the range on every side."""
@@ -81,30 +94,11 @@ class Observations:
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
 
 
-@dataclass(frozen=True)
-class RawPath:
-    """One path before checking, with what is needed to say where a bad value stands."""
-
-    times: Float64[Array, " times"]
-    values: Float64[Array, "times dim"]
-    observed: Bool[Array, " times"]
-    label: str
-    lines: Int[Array, " times"] | None = None  # line in the file, for tables
-    rounding: float = float(np.finfo(np.float64).eps)  # of the precision the values came in
-
-    def place(self, i: int) -> str:
-        """Where row i of this path stands in the user's data."""
-        return f"index {i}" if self.lines is None else f"line {self.lines[i]}"
-
-
-Missing = Literal["error", "drop"]
-
-
 def read(
     source: Any,
     *,
     time: str | None = None,
-    values: Sequence[str] | None = None,
+    values: str | Sequence[str] | None = None,
     path: str | None = None,
     times: Any = None,
     dt: float | None = None,
@@ -112,198 +106,149 @@ def read(
     names: Sequence[str] | None = None,
     time_unit: str | None = None,
     missing: Missing = "error",
-    layout: Literal["long", "wide"] = "long",
-    separator: str = ",",
-    decimal: str = ".",
+    layout: Layout = "long",
+    separator: str | None = None,
+    decimal: str | None = None,
 ) -> Observations:
-    """Read observations from arrays, tables or files.
+    """Read observations from arrays, tables or files. The source is never changed.
 
     Args:
-        source: An array of shape (times,), (times, dim) or (paths, times, dim); a list of arrays, one per path, of unequal
-            lengths; a table (pandas, polars, pyarrow or any frame narwhals knows); the name of a CSV or Parquet file; or
-            Observations, which are returned unchanged.
-        time: Tables: the column of times, numbers or datetimes (these need `time_unit`).
-        values: Tables: the columns of the state components; all other numeric columns by default.
+        source: An array of shape (times,), (times, dim) or (paths, times, dim); a list of arrays, one per path, of
+            any lengths; a table (pandas, polars, pyarrow or any frame narwhals knows); the name of a CSV or Parquet
+            file; or Observations, which are returned as they are. Nested lists of equal lengths are one array.
+        time: Tables: the column of times: numbers, or dates and durations (these need `time_unit`).
+        values: Tables: the columns of the state components; all other columns by default.
         path: Tables: the column that tells paths apart.
-        times: Arrays: observation times, one grid for all paths or one per path.
+        times: Arrays: observation times, one grid for all paths or one per path; dates need `time_unit`.
         dt: A constant gap between observations, in place of times.
-        mask: Arrays: True where an observation was made.
-        names: Arrays: names of the components.
-        time_unit: Unit of time for labels; for datetimes the unit to convert to (ns, us, ms, s, min, h, D or W).
+        mask: Arrays: True where an observation was made; one for all paths or one per path.
+        names: Arrays and wide tables: names of the components.
+        time_unit: Unit of time, for labels; for dates the unit to count in (ns, us, ms, s, min, h, D or W).
         missing: What to do with NaN or empty cells: refuse them, or drop the observations.
-        layout: "long": a row is an observation of all components. "wide": each value column is a path of a 1-D state.
-        separator: CSV: what stands between the cells.
-        decimal: CSV: the decimal sign.
+        layout: "long": a row is an observation of all components. "wide": each value column is a path of a 1-D state;
+            empty cells at its end only mean that the path is shorter.
+        separator: CSV: what stands between the cells; a comma by default.
+        decimal: CSV: the decimal sign; a point by default.
 
     Raises:
         InvalidObservationsError: The data cannot be used; the message says where and what to do.
     """
+    _check_choices(dt, missing, layout)
+    of_tables = {"time": time, "values": values, "path": path, "separator": separator, "decimal": decimal}
+    of_tables["layout"] = None if layout == "long" else layout
+    of_arrays = {"times": times, "mask": mask, "names": None if layout == "wide" else names}
     if isinstance(source, Observations):
+        _refuse("Observations", **of_tables, **of_arrays, dt=dt, time_unit=time_unit)
         return source
-    if dt is not None and not (np.isfinite(dt) and dt > 0):
-        raise InvalidObservationsError(f"dt is {dt!r}; it must be a positive number, the gap between observations.")
     if isinstance(source, str | os.PathLike) or hasattr(source, "columns"):
         from fimsde import tables  # pandas takes a while to import and arrays do not need it
 
-        frame = source if hasattr(source, "columns") else tables.read_file(Path(source), separator, decimal)
-        paths, names = tables.raw_paths(frame, time, values, path, dt, time_unit, layout, missing)
-    else:
-        paths = _paths_of_arrays(source, times, dt, mask)
-    return _checked(paths, names, time_unit, missing)
+        _refuse("a table", **of_arrays)
+        table = tables.open_table(source, time, path, separator, decimal)
+        paths, columns = tables.raw_paths(table, time, values, path, dt, time_unit, layout)
+        return _checked(paths, columns or names, time_unit, missing)
+    _refuse("an array", **of_tables)
+    return _checked(arrays.raw_paths(source, times, dt, mask, time_unit), names, time_unit, missing)
 
 
-def _paths_of_arrays(source: Any, times: Any, dt: float | None, mask: Any) -> list[RawPath]:
-    given = [_to_numpy(a) for a in _split(source)]
-    arrays = [_values_array(a, f"path {k}") for k, a in enumerate(given)]
-    if (times is None) == (dt is None):
-        found = "neither times nor dt" if times is None else "both times and dt"
-        raise InvalidObservationsError(f"{found} given. Pass times= (one per observation) or dt= (a constant gap).")
-    paths = []
-    for k, values in enumerate(arrays):
-        num = len(values)
-        clock = np.arange(num) * float(dt or 1) if times is None else _per_path(times, k, len(arrays), num, "times")
-        observed = np.ones(num, bool) if mask is None else _per_path(mask, k, len(arrays), num, "mask").astype(bool)
-        paths.append(RawPath(_times_array(clock), values, observed, f"path {k}", rounding=_rounding(given[k])))
-    return paths
+def _check_choices(dt: float | None, missing: str, layout: str) -> None:
+    if missing not in ("error", "drop"):
+        raise InvalidObservationsError(f"missing is {missing!r}; expected 'error' or 'drop'.")
+    if layout not in ("long", "wide"):
+        raise InvalidObservationsError(f"layout is {layout!r}; expected 'long' or 'wide'.")
+    if dt is not None and not (isinstance(dt, Real) and np.isfinite(dt) and dt > 0):
+        raise InvalidObservationsError(f"dt is {dt!r}; expected a positive number, the gap between observations.")
 
 
-def _split(source: Any) -> list[Any]:
-    """One array per path. A list is a list of paths if it holds arrays or unequal lists, else an array itself."""
-    if isinstance(source, list | tuple):
-        lengths = {len(a) for a in source if hasattr(a, "__len__")}
-        if any(hasattr(a, "shape") and len(a.shape) > 0 for a in source) or len(lengths) > 1:
-            return list(source)
-    array = _to_numpy(source)
-    if array.ndim == 3:
-        return list(array)
-    if array.ndim in (1, 2) and array.size:
-        return [array]
-    raise InvalidObservationsError(
-        f"the data have shape {array.shape}; expected (times,), (times, dim) or (paths, times, dim), none of them empty."
-    )
-
-
-def _to_numpy(source: Any) -> Array:
-    if hasattr(source, "detach"):  # a torch tensor, without importing torch
-        source = source.detach().cpu().numpy()
-    try:
-        return np.asarray(source)
-    except ValueError as error:
-        raise InvalidObservationsError(f"the data are not a regular array ({error}). Pass a list of arrays, one per path.") from None
-
-
-def _values_array(array: Array, label: str) -> Float64[Array, "times dim"]:
-    if array.dtype == object and all(isinstance(v, int | float | np.number) for v in array.ravel()):
-        array = array.astype(float)
-    if array.dtype.kind not in "fiu":
-        raise ObservationTypeError(f"{label} holds values of type {array.dtype}; expected real numbers.")
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.size == 0:
-        raise InvalidObservationsError(f"{label} has shape {array.shape}; expected (times,) or (times, dim), not empty.")
-    return np.array(array, dtype=np.float64)
-
-
-def _rounding(array: Array) -> float:
-    return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
-
-
-def _per_path(source: Any, k: int, num_paths: int, num: int, what: str) -> Array:
-    ragged = isinstance(source, list | tuple) and len(source) == num_paths and hasattr(source[0], "__len__")
-    array = _to_numpy(source[k]) if ragged else _to_numpy(source)
-    if array.ndim == 2 and len(array) == num_paths:
-        array = array[k]
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.shape != (num,):
+def _refuse(kind: str, **options: Any) -> None:
+    """An option that this kind of source does not use would be ignored in silence."""
+    unused = [name for name, value in options.items() if value is not None]
+    if unused:
         raise InvalidObservationsError(
-            f"path {k} has {num} observations but its {what} have shape {array.shape}. Pass one entry per observation."
+            f"{', '.join(f'{u}=' for u in unused)} cannot be used with {kind}. Leave it out."
         )
-    return array
 
 
-def _times_array(clock: Array) -> Float64[Array, " times"]:
-    if clock.dtype.kind == "M":
-        raise InvalidObservationsError(
-            "times are datetimes. Say in which unit to count, for example "
-            "times=(t - t[0]) / numpy.timedelta64(1, 's'), or pass a table with time= and time_unit='s'."
-        )
-    if clock.dtype.kind not in "fiu":
-        raise ObservationTypeError(f"times are of type {clock.dtype}; expected numbers.")
-    return clock.astype(np.float64)
-
-
-def _checked(paths: list[RawPath], names: Sequence[str] | None, time_unit: str | None, missing: Missing) -> Observations:
-    if not paths:
-        raise InvalidObservationsError("there are no paths. Pass at least one path with a few observations.")
-    dims = {p.values.shape[1] for p in paths}
+def _checked(
+    paths: list[RawPath], names: Sequence[str] | None, time_unit: str | None, missing: Missing
+) -> Observations:
+    dims = sorted({p.values.shape[1] for p in paths})
     if len(dims) > 1:
-        raise InvalidObservationsError(f"paths have different numbers of components: {sorted(dims)}. Pass the same components.")
-    kept = [_check_path(p, missing) for p in paths]
-    values = np.concatenate([p.values for p in kept])
-    starts = np.concatenate([[0], np.cumsum([len(p.values) for p in kept])])
-    dim = values.shape[1]
-    names = tuple(str(n) for n in names) if names is not None else tuple(f"x{j + 1}" for j in range(dim))
+        raise InvalidObservationsError(f"paths have different numbers of components: {dims}. Pass the same for all.")
+    dim = dims[0]
+    names = tuple(f"x{j + 1}" for j in range(dim)) if names is None else tuple(str(n) for n in names)
     if len(names) != dim:
         raise InvalidObservationsError(f"{len(names)} names given for {dim} components. Pass one name per component.")
+    kept = [_observed_rows(p, names, missing) for p in paths]
+    times = np.concatenate([p.times[rows] for p, rows in zip(paths, kept, strict=True)])
+    values = np.concatenate([p.values[rows] for p, rows in zip(paths, kept, strict=True)])
     num_transitions = len(values) - len(paths)
     if num_transitions < MIN_TRANSITIONS:
         raise InvalidObservationsError(
-            f"{len(values)} observations in {len(paths)} path(s) make {max(num_transitions, 0)} transitions; at least "
+            f"{len(values)} observation(s) in {len(paths)} path(s) make {num_transitions} transition(s); at least "
             f"{MIN_TRANSITIONS} are needed, and a few hundred for a useful estimate. Pass longer paths."
         )
-    _check_components(values, names, max(p.rounding for p in paths))
-    return Observations(values, np.concatenate([p.times for p in kept]), starts, names, time_unit)
+    _check_components(values, names, np.max([p.rounding for p in paths], axis=0))
+    path_starts = np.cumsum([0, *(len(rows) for rows in kept)])
+    return Observations(values, times, path_starts, names, time_unit)
 
 
-def _check_path(p: RawPath, missing: Missing) -> RawPath:
-    observed = p.observed
-    if missing == "drop":
-        observed = observed & ~np.isnan(p.values).any(axis=1)
-    if not observed.any():
-        raise InvalidObservationsError(f"nothing is observed in {p.label}: every entry is masked or missing. Leave it out.")
-    bad = np.argwhere(~np.isfinite(p.values) & observed[:, None])
-    if len(bad):
-        i, j = bad[0]
-        found, advice = p.values[i, j], "Mask it (mask=) or drop it (missing='drop')."
-        raise InvalidObservationsError(
-            f"{p.label} has the value {found} at {p.place(i)}, component {j}. "
-            f"{advice if np.isnan(found) else 'Replace it or mask it (mask=).'}"
-        )
+def _observed_rows(p: RawPath, names: tuple[str, ...], missing: Missing) -> Int[Array, " rows"]:
+    """Numbers of the observed rows, after making sure that all of them can be used."""
+    observed = p.observed & ~np.isnan(p.values).any(axis=1) if missing == "drop" else p.observed
     rows = np.flatnonzero(observed)
+    if not len(rows):
+        raise InvalidObservationsError(
+            f"nothing is observed in {p.label}: all of it is masked or missing. Leave it out."
+        )
+    bad = np.argwhere(~np.isfinite(p.values[rows]))
+    if len(bad):
+        i, j = rows[bad[0, 0]], bad[0, 1]
+        mask = "mask it (mask=)" if p.counted_in == "index" else "leave the row out"
+        advice = f"Drop it (missing='drop'), or {mask}" if np.isnan(p.values[i, j]) else f"Correct it, or {mask}"
+        raise InvalidObservationsError(
+            f"{p.label} has the value {p.values[i, j]} at {p.place(i)}, component {names[j]!r}; "
+            f"expected a finite number. {advice}."
+        )
     times = p.times[rows]
     wrong = np.flatnonzero(~np.isfinite(times))
     if len(wrong):
-        i = rows[wrong[0]]
-        raise InvalidObservationsError(f"{p.label} has the time {p.times[i]} at {p.place(i)}. Every observation needs a finite time.")
+        raise InvalidObservationsError(
+            f"{p.label} has the time {times[wrong[0]]} at {p.place(rows[wrong[0]])}; expected a finite one."
+        )
     back = np.flatnonzero(np.diff(times) <= 0)
     if len(back):
-        i, j = rows[back[0]], rows[back[0] + 1]
+        i = back[0]
+        sort = "Sort the path, or split it where the clock restarts (a list of arrays; path= for a table)"
+        advice = "Keep one of the two" if times[i] == times[i + 1] else sort
         raise InvalidObservationsError(
-            f"times must increase along each path, but {p.label} has time {p.times[i]!r} at {p.place(i)} followed by "
-            f"{p.times[j]!r} at {p.place(j)}. Sort the path, or split it where the clock restarts."
+            f"times must increase along each path, but {p.label} has time {times[i]} at {p.place(rows[i])} followed by "
+            f"{times[i + 1]} at {p.place(rows[i + 1])}. {advice}."
         )
-    return RawPath(times, p.values[rows], observed[rows], p.label)
+    return rows
 
 
-def _check_components(values: Float64[Array, "points dim"], names: tuple[str, ...], rounding: float) -> None:
-    spread = values.max(axis=0) - values.min(axis=0)
-    threshold = 16 * rounding * np.abs(values).max(axis=0)
+def _check_components(
+    values: Float64[Array, "points dim"], names: tuple[str, ...], rounding: Float64[Array, " dim"]
+) -> None:
+    with np.errstate(over="ignore"):
+        spread = np.ptp(values, axis=0)
+    threshold = _ROUNDING_STEPS * rounding * np.abs(values).max(axis=0)
+    for j in np.flatnonzero(~np.isfinite(spread)):
+        raise InvalidObservationsError(
+            f"component {names[j]!r} (number {j}) ranges over more than a float64 can hold. Choose a larger unit."
+        )
     for j in np.flatnonzero(spread <= threshold):
         raise InvalidObservationsError(
-            f"component {names[j]!r} (number {j}) is constant: its range is {spread[j]:.3g}, not above the rounding threshold "
-            f"{threshold[j]:.3g}. Remove it, or pass the data in a precision and an offset that resolve it."
+            f"component {names[j]!r} (number {j}) is constant: its range is {spread[j]:.3g}, not above the rounding "
+            f"threshold {threshold[j]:.3g}. Remove it, or pass it in a precision and an offset that resolve it."
         )
-    low, high = np.quantile(values, [0.05, 0.95], axis=0)
-    share = (high - low) / _std(values, spread)
+    low, high = np.quantile(values, [0.05, 0.95], axis=0, method="nearest")  # an observed value, not half an outlier
+    share = (high - low) / spread / np.std(values / spread, axis=0)  # scaled first: squares of 1e200 overflow
     for j in np.flatnonzero(share < _RESOLUTION):
         warnings.warn(
-            f"component {names[j]!r} is dominated by outliers: its central 90 % span {share[j]:.1e} standard deviations, so "
-            f"little resolution is left for them. Remove the outliers, or transform the component.",
+            f"component {names[j]!r} is dominated by outliers: its central 90 % span {share[j]:.1e} standard "
+            f"deviations, so little resolution is left for them. Remove the outliers, or transform the component.",
             DataWarning,
             stacklevel=4,
         )
-
-
-def _std(values: Float64[Array, "points dim"], spread: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
-    return np.std(values / spread, axis=0) * spread  # scaled first: squares of 1e200 would overflow

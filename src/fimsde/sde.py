@@ -68,7 +68,10 @@ class AffineSDE:
 
 @dataclass(frozen=True)
 class LogSDE:
-    """The equation of z = ln x for an SDE of positive x: drift f/x - g/(2 x²), diffusion sqrt(g)/x (Ito)."""
+    """The equation of z = ln x for an SDE of positive x: drift f/x - g/(2 x²), diffusion sqrt(g)/x (Ito).
+
+    NaN where exp z is not a positive float64 in every component.
+    """
 
     inner: SDE
 
@@ -77,17 +80,20 @@ class LogSDE:
         return self.inner.dim
 
     def drift(self, z: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        x = np.exp(z)
-        return self.inner.drift(x) / x - 0.5 * (self.inner.diffusion(x) / x) ** 2
+        x = _exp(z)
+        return _where_finite(self.inner.drift, x) / x - 0.5 * self.diffusion(z) ** 2
 
     def diffusion(self, z: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        x = np.exp(z)
-        return self.inner.diffusion(x) / x
+        x = _exp(z)
+        return _where_finite(self.inner.diffusion, x) / x
 
 
 @dataclass(frozen=True)
 class ExpSDE:
-    """The equation of x = exp z for an SDE of z: drift x (f + g/2), diffusion x sqrt(g) (Ito). Undoes `LogSDE`."""
+    """The equation of x = exp z for an SDE of z: drift x (f + g/2), diffusion x sqrt(g) (Ito). Undoes `LogSDE`.
+
+    NaN where x is not positive in every component; a simulated path that steps there has diverged.
+    """
 
     inner: SDE
 
@@ -96,8 +102,27 @@ class ExpSDE:
         return self.inner.dim
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        z = np.log(x)
-        return x * (self.inner.drift(z) + 0.5 * self.inner.diffusion(z) ** 2)
+        z = _log(x)
+        return x * (_where_finite(self.inner.drift, z) + 0.5 * _where_finite(self.inner.diffusion, z) ** 2)
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        return x * self.inner.diffusion(np.log(x))
+        return x * _where_finite(self.inner.diffusion, _log(x))
+
+
+def _exp(z: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
+    with np.errstate(over="ignore", under="ignore"):
+        x = np.exp(z)
+    return np.where(x > 0, x, np.nan)
+
+
+def _log(x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(x)
+
+
+def _where_finite(field: Field, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
+    """The field at the finite rows of x, NaN at the others: an estimate refuses locations that do not exist."""
+    values = np.full(x.shape, np.nan)
+    rows = np.all(np.isfinite(x), axis=1)
+    values[rows] = field(x[rows])
+    return values

@@ -6,24 +6,27 @@ it: `simulate` calls it for any SDE, finetuning for gradients, and the prior com
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, no_type_check
 
 import numpy as np
 
-from fimsde.errors import InvalidObservationsError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.observations import Observations, read
 from fimsde.sde import SDE
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
-_BLOCK = 256  # steps for which noise is drawn at once; bounds memory, does not change results
+_BLOCK = 256  # most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result
+_BLOCK_NUMBERS = 2**20
 
 
+@no_type_check  # numba compiles the plain function, so the run-time checks of the tests must not wrap it
 def euler_step(x: Any, drift: Any, diffusion: Any, dt: Any, noise: Any) -> Any:
     """The state after one step of length `dt` from x, driven by standard normal `noise`: arrays, tensors or scalars."""
     return x + drift * dt + diffusion * dt**0.5 * noise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Paths:
     """Simulated paths.
 
@@ -45,14 +48,15 @@ class Paths:
         return int(np.sum(~np.isnan(self.diverged_at)))
 
     def observations(self) -> Observations:
-        """The valid states as observations."""
-        return read(list(self.values), times=list(self.times), mask=list(self.mask))
+        """The valid states as observations; paths that were invalid from the start are left out."""
+        some = self.mask.any(axis=1)
+        return read(list(self.values[some]), times=list(self.times[some]), mask=list(self.mask[some]))
 
 
 def simulate(
     sde: SDE,
     x0: Float[Array, "paths dim"],
-    times: Float[Array, " times"] | Float[Array, "paths times"] | Sequence[Float[Array, " _"]],
+    times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
     *,
     substeps: int = 1,
     dt: float | None = None,
@@ -69,113 +73,145 @@ def simulate(
         times: One grid for all paths, or one per path (rows, or a list of unequal arrays).
         substeps: Equal steps per gap of the grid.
         dt: In place of `substeps`: the longest step allowed; each gap is cut into equal steps not longer than this.
-        seed: Seed of the noise.
+        seed: Seed of the noise, 0 to 2**64 - 1.
         limit: A path with a non-finite state, or with a component of at least this size, has diverged. Looked at on
             the grid only, so that the meaning does not depend on the sub-steps (non-finite states never recover).
     """
     x0 = np.array(x0, dtype=np.float64)
     if x0.ndim != 2 or x0.shape[1] != sde.dim:
         raise InvalidObservationsError(f"x0 has shape {x0.shape}; expected (paths, {sde.dim}).")
-    grid, lengths = _padded_grids(times, len(x0))
-    counts = _steps_per_gap(np.diff(grid, axis=1), substeps, dt)
-    values = np.full((*grid.shape, sde.dim), np.nan)
-    values[:, 0] = x0
+    if not (isinstance(seed, Integral) and 0 <= seed < 2**64):
+        raise ConfigError(f"seed is {seed!r}; expected a whole number from 0 to 2**64 - 1.")
+    if not limit > 0:
+        raise ConfigError(f"limit is {limit}; expected a positive size at which a path counts as diverged.")
+    schedule = _schedule(times, len(x0), substeps, dt)
+    values = np.full((len(x0), schedule.grid.shape[1], sde.dim), np.nan)
+    started = np.all(np.isfinite(x0) & (np.abs(x0) < limit), axis=1)
+    values[started, 0] = x0[started]
     with np.errstate(all="ignore"):  # a path on its way to infinity overflows; it is caught and counted below
-        _march(sde, values, grid, lengths, counts, seed, limit)
-    mask = np.isfinite(values).all(axis=-1)
-    return Paths(grid, values, mask, _divergence_times(grid, lengths, mask))
+        _march(sde, values, schedule, started, seed, limit)
+    mask = np.all(np.isfinite(values), axis=-1)
+    grid = schedule.grid[schedule.own]  # (paths, times)
+    lost = ~mask & (np.arange(grid.shape[1]) < schedule.lengths[schedule.own, None])
+    first_lost = grid[np.arange(len(grid)), lost.argmax(axis=1)]
+    return Paths(grid, values, mask, np.where(lost.any(axis=1), first_lost, np.nan))
 
 
-def _padded_grids(times: Any, num_paths: int) -> tuple[Float64[Array, "paths times"], Int[Array, " paths"]]:
-    if not isinstance(times, np.ndarray) and len(times) and np.ndim(times[0]) == 1:
-        rows = [np.asarray(t, dtype=np.float64) for t in times]
-    else:
-        array = np.asarray(times, dtype=np.float64)
-        rows = list(array) if array.ndim == 2 else [array]
-    if len(rows) == 1:
-        rows = rows * num_paths
-    if len(rows) != num_paths or any(r.ndim != 1 or not len(r) for r in rows):
-        raise InvalidObservationsError(f"{len(rows)} time grids for {num_paths} starts. Pass one grid, or one per path, none of them empty.")
-    lengths = np.array([len(r) for r in rows])
-    grid = np.stack([np.concatenate([r, np.full(lengths.max() - len(r), r[-1])]) for r in rows])
-    wrong = np.argwhere((np.diff(grid, axis=1) <= 0) & (np.arange(1, lengths.max()) < lengths[:, None]) | np.isnan(np.diff(grid, axis=1)))
-    if len(wrong):
-        k, i = wrong[0]
+@dataclass(frozen=True, eq=False)
+class _Schedule:
+    """The steps of every path: distinct grids, padded to one length, and which of them each path follows."""
+
+    grid: Float64[Array, "grids times"]
+    lengths: Int[Array, " grids"]
+    own: Int[Array, " paths"]
+    arrivals: Int[Array, "grids gaps"]  # number of steps after which each gap has been crossed
+    step: Float64[Array, "grids gaps"]  # length of the steps in each gap
+
+    def num_steps(self) -> Int[Array, " grids"]:
+        return self.arrivals.max(axis=1, initial=0)
+
+    def gaps(self, steps: Int[Array, " steps"]) -> Int[Array, "grids steps"]:
+        """The gap in which each of these steps lies; any gap once the grid is done."""
+        gaps = np.stack([np.searchsorted(row, steps, side="right") for row in self.arrivals])
+        return np.minimum(gaps, self.arrivals.shape[1] - 1)
+
+
+def _schedule(times: Any, num_paths: int, substeps: int, dt: float | None) -> _Schedule:
+    grid, lengths = _padded_grids(times)
+    if len(grid) not in (1, num_paths):
         raise InvalidObservationsError(
-            f"times must increase, but the grid of path {k} has {grid[k, i]:g} at index {i} followed by {grid[k, i + 1]:g}."
+            f"{len(grid)} time grids for {num_paths} starts. Pass one grid, or one per path."
         )
-    return grid, lengths
+    own = np.arange(num_paths) if len(grid) > 1 else np.zeros(num_paths, np.int64)
+    gaps = np.diff(grid, axis=1)
+    counts = np.where(np.arange(1, grid.shape[1]) < lengths[:, None], _steps_per_gap(gaps, substeps, dt), 0)
+    return _Schedule(grid, lengths, own, np.cumsum(counts, axis=1), gaps / np.maximum(counts, 1))
 
 
-def _steps_per_gap(gaps: Float64[Array, "paths gaps"], substeps: int, dt: float | None) -> Int[Array, "paths gaps"]:
+def _padded_grids(times: Any) -> tuple[Float64[Array, "grids times"], Int[Array, " grids"]]:
+    one_per_path = len(times) > 0 and np.ndim(times[0]) > 0
+    rows = [np.asarray(row, dtype=np.float64) for row in (times if one_per_path else [times])]
+    for k, row in enumerate(rows):
+        if row.ndim != 1 or not len(row):
+            raise InvalidObservationsError(f"time grid {k} has shape {row.shape}; expected (times,), not empty.")
+        wrong = np.flatnonzero(~np.isfinite(row))
+        if len(wrong):
+            raise InvalidObservationsError(
+                f"time grid {k} has {row[wrong[0]]} at index {wrong[0]}; expected finite times."
+            )
+        back = np.flatnonzero(np.diff(row) <= 0)
+        if len(back):
+            i = back[0]
+            raise InvalidObservationsError(
+                f"times must increase, but time grid {k} has {row[i]} at index {i} followed by {row[i + 1]}. Sort it."
+            )
+    lengths = np.array([len(row) for row in rows])
+    return np.stack([np.pad(row, (0, lengths.max() - len(row)), mode="edge") for row in rows]), lengths
+
+
+def _steps_per_gap(gaps: Float64[Array, "grids gaps"], substeps: int, dt: float | None) -> Int[Array, "grids gaps"]:
+    if not (isinstance(substeps, Integral) and substeps >= 1):
+        raise ConfigError(f"substeps is {substeps!r}; expected a whole number of steps per gap, at least 1.")
     if dt is None:
-        if substeps < 1:
-            raise InvalidObservationsError(f"substeps is {substeps}; at least one step per gap is needed.")
         return np.full(gaps.shape, substeps)
-    if not dt > 0:
-        raise InvalidObservationsError(f"dt is {dt}; the longest step must be positive.")
+    if not dt > 0 or substeps != 1:
+        raise ConfigError(
+            f"dt is {dt} and substeps {substeps}; expected a positive longest step, or substeps, not both."
+        )
     return np.maximum(np.ceil(gaps / dt * (1 - 1e-9)), 1).astype(np.int64)  # a gap of n dt up to rounding is n steps
 
 
 def _march(
     sde: SDE,
     values: Float64[Array, "paths times dim"],
-    grid: Float64[Array, "paths times"],
-    lengths: Int[Array, " paths"],
-    counts: Int[Array, "paths gaps"],
+    schedule: _Schedule,
+    alive: Bool[Array, " paths"],
     seed: int,
     limit: float,
 ) -> None:
     """Fill `values` block by block. Paths take their s-th step together, each over its own gaps."""
-    arrivals = np.cumsum(counts, axis=1)  # step after which each grid point is reached
-    last = np.where(lengths > 1, arrivals[np.arange(len(grid)), np.maximum(lengths - 2, 0)] if counts.size else 0, 0)
-    step_length = np.diff(grid, axis=1) / counts
+    num_steps = schedule.num_steps()[schedule.own]  # (paths,)
     generators = [np.random.Generator(np.random.Philox(key=np.array([seed, k], np.uint64))) for k in range(len(values))]
     x = values[:, 0].copy()
-    alive = _valid(x, limit)
-    for first in range(0, int(last.max(initial=0)), _BLOCK):
-        rows = np.flatnonzero(alive & (last > first))
-        if not len(rows):
-            return
-        steps = np.arange(first, min(first + _BLOCK, int(last[rows].max())))
-        noise = np.stack([generators[k].standard_normal((_BLOCK, values.shape[2])) for k in rows])
-        gap = np.stack([np.searchsorted(arrivals[k], steps, side="right") for k in rows])  # (rows, steps)
-        moving = steps < last[rows, None]
-        gap = np.where(moving, gap, 0)
-        length = np.where(moving, step_length[rows[:, None], gap], 0.0)
-        states, finite_until = _block(sde, x[rows], length, noise)
-        x[rows] = states[:, -1]
-        arrived = moving & (steps + 1 == arrivals[rows[:, None], gap])
-        good = (np.abs(states) < limit).all(axis=-1) & (np.arange(len(steps)) < finite_until[:, None])
-        good = np.logical_and.accumulate(good | ~arrived, axis=1)
-        alive[rows] = good[:, -1] & (finite_until >= len(steps))
+    first = 0
+    while len(rows := np.flatnonzero(alive & (num_steps > first))):
+        own = schedule.own[rows, None]  # (rows, 1)
+        num = min(_BLOCK, max(_BLOCK_NUMBERS // x[rows].size, 1), int(num_steps[rows].max()) - first)
+        steps = np.arange(first, first + num)
+        noise = np.empty((len(rows), num, x.shape[1]))
+        for own_noise, k in zip(noise, rows, strict=True):
+            generators[k].standard_normal(out=own_noise)
+        gap = schedule.gaps(steps)[own[:, 0]]  # (rows, steps)
+        moving = steps < num_steps[rows, None]
+        states, good = _block(sde, x[rows], np.where(moving, schedule.step[own, gap], 0.0), noise)
+        arrived = moving & (steps + 1 == schedule.arrivals[own, gap])
+        good = np.logical_and.accumulate(good & (~arrived | np.all(np.abs(states) < limit, axis=-1)), axis=1)
+        x[rows], alive[rows] = states[:, -1], good[:, -1]
         r, s = np.nonzero(arrived & good)
         values[rows[r], gap[r, s] + 1] = states[r, s]
+        first += num
 
 
 def _block(
-    sde: SDE, x: Float64[Array, "paths dim"], length: Float64[Array, "paths steps"], noise: Float64[Array, "paths _ dim"]
-) -> tuple[Float64[Array, "paths steps dim"], Int[Array, " paths"]]:
-    """States after each step, and for each path the number of steps after which it was still finite."""
-    states = np.empty((*length.shape, x.shape[1]))
-    finite_until = np.full(len(x), length.shape[1])
+    sde: SDE,
+    x: Float64[Array, "paths dim"],
+    length: Float64[Array, "paths steps"],
+    noise: Float64[Array, "paths steps dim"],
+) -> tuple[Float64[Array, "paths steps dim"], Bool[Array, "paths steps"]]:
+    """States after each step, and whether the path had been finite until then."""
+    states = np.empty(noise.shape)
+    finite = np.ones(length.shape, bool)
     for b in range(length.shape[1]):
-        ahead = euler_step(x, sde.drift(x), sde.diffusion(x), length[:, b, None], noise[:, b])
+        drift, diffusion = sde.drift(x), sde.diffusion(x)
+        if not (np.shape(drift) == np.shape(diffusion) == x.shape):
+            raise InvalidObservationsError(
+                f"drift has shape {np.shape(drift)} and diffusion {np.shape(diffusion)}; expected that of the "
+                f"locations, {x.shape}: one row of components for each."
+            )
+        ahead = euler_step(x, drift, diffusion, length[:, b, None], noise[:, b])
         if not np.isfinite(ahead.sum()):
             lost = ~np.isfinite(ahead).all(axis=1)
-            finite_until[lost] = np.minimum(finite_until[lost], b)
+            finite[lost, b:] = False
             ahead[lost] = x[lost]  # stays where it was last finite, so that the fields are asked at sane places only
         states[:, b] = x = ahead
-    return states, finite_until
-
-
-def _valid(x: Float64[Array, "paths dim"], limit: float) -> Bool[Array, " paths"]:
-    return np.all(np.isfinite(x) & (np.abs(x) < limit), axis=1)
-
-
-def _divergence_times(
-    grid: Float64[Array, "paths times"], lengths: Int[Array, " paths"], mask: Bool[Array, "paths times"]
-) -> Float64[Array, " paths"]:
-    inside = np.arange(grid.shape[1]) < lengths[:, None]
-    lost = inside & ~mask
-    return np.where(lost.any(axis=1), grid[np.arange(len(grid)), lost.argmax(axis=1)], np.nan)
+    return states, finite

@@ -1,6 +1,12 @@
-"""Tables and files for the door: frames of any library through narwhals, CSV and Parquet through pandas."""
+"""Tables and files on their way to the door: frames of any library through narwhals, CSV and Parquet through pandas."""
 
+import os
+import re
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -8,157 +14,238 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from fimsde.arrays import RawPath, elapsed, is_missing, rounding
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
-from fimsde.observations import Missing, RawPath
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Float64, Int, Shaped
 
-_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "D": 86400 * 10**9, "W": 7 * 86400 * 10**9}
-_HEADER_LINES = 1
+_FIRST_LINE = 2  # of a CSV file, after the header
+_PARQUET = (".parquet", ".pq")
+_HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+# Since 3.1 pandas reads every number to the last bit; before, only if asked to.
+_EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
 
 
-def read_file(file: Path, separator: str, decimal: str) -> pd.DataFrame:
-    """The table in a CSV or Parquet file."""
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table with, for every row, the place to name when something is wrong with it."""
+
+    frame: nw.DataFrame[Any]
+    rows: Int[Array, " rows"]  # line of a CSV file, else number of the row
+    counted_in: str  # "line" or "row"
+
+    def place(self, i: int) -> str:
+        """Where row i stands in the user's data."""
+        return f"{self.counted_in} {self.rows[i]}"
+
+
+def open_table(source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None) -> Table:
+    """The table in a CSV or Parquet file, or a frame as a table."""
+    is_file = isinstance(source, str | os.PathLike)
+    if is_file and Path(source).suffix.lower() not in _PARQUET:
+        return _open_csv(Path(source), time, separator or ",", decimal or ".")
+    if separator is not None or decimal is not None:
+        raise InvalidObservationsError(
+            "separator= and decimal= are for CSV files; this source has cells. Leave them out."
+        )
+    native = _from_file(Path(source), pd.read_parquet) if is_file else source
+    if isinstance(native, pd.DataFrame):  # pandas often keeps times and path ids as its index
+        hidden = [c for c in (time, path) if c in native.index.names and c not in native.columns and c is not None]
+        native = native.reset_index(hidden) if hidden else native
+    try:
+        frame = nw.from_native(native, eager_only=True)
+    except (TypeError, ValueError) as error:
+        raise ObservationTypeError(
+            f"this table cannot be read: {error}. Expected a frame in memory with unique column names."
+        ) from None
+    return Table(frame, np.arange(len(frame)), "row")
+
+
+def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Table:
+    def parse(file: Path) -> pd.DataFrame:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", pd.errors.ParserWarning
+            )  # lines longer than the header lose their last cells
+            return pd.read_csv(
+                file,
+                sep=separator,
+                decimal=decimal,
+                index_col=False,
+                skip_blank_lines=False,
+                low_memory=False,
+                **_EXACT,
+            )
+
+    frame = _from_file(file, parse)
+    filled = np.flatnonzero(~frame.isna().all(axis=1))
+    if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
+        filled = np.arange(filled[-1] + 1 if len(filled) else 0)
+    return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line")
+
+
+def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     if not file.is_file():
         raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
     try:
-        if file.suffix.lower() in (".parquet", ".pq"):
-            return pd.read_parquet(file)
-        return pd.read_csv(file, sep=separator, decimal=decimal, float_precision=None if decimal != "." else "round_trip")
+        return parse(file)
     except pd.errors.EmptyDataError:
-        raise InvalidObservationsError(f"the file {str(file)!r} is empty. Expected a header line and rows of numbers.") from None
+        problem = "is empty. Expected a header line and rows of numbers"
     except UnicodeDecodeError as error:
-        raise InvalidObservationsError(f"the file {str(file)!r} is not text in UTF-8 ({error.reason}). Save it as CSV in UTF-8.") from None
-    except pd.errors.ParserError as error:
-        raise InvalidObservationsError(f"the file {str(file)!r} is not a table: {error}. Give every line the same cells.") from None
+        problem = f"is not text in UTF-8 ({error.reason}). Save it as CSV in UTF-8"
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        # pandas only warns, and without a place, when it is the first line that is longer than the header
+        warned = isinstance(error, pd.errors.ParserWarning)
+        found = f"line {_FIRST_LINE} has more cells than the header" if warned else str(error).strip()
+        problem = (
+            f"is not a table: {found}. Give every line as many cells as the header; if the numbers have a "
+            "decimal comma, pass separator=';' (or what stands between the cells) and decimal=','"
+        )
     except (OSError, ValueError, ImportError) as error:
-        raise InvalidObservationsError(f"the file {str(file)!r} cannot be read: {error}.") from None
+        problem = f"cannot be read: {str(error).strip().rstrip('.')}"
+    raise InvalidObservationsError(f"the file {str(file)!r} {problem}.")
 
 
 def raw_paths(
-    frame: Any,
+    table: Table,
     time: str | None,
-    values: Sequence[str] | None,
+    values: str | Sequence[str] | None,
     path: str | None,
     dt: float | None,
     time_unit: str | None,
     layout: str,
-    missing: Missing,
-) -> tuple[list[RawPath], tuple[str, ...]]:
-    """Unchecked paths of a table, and the names of the state components."""
-    table = nw.from_native(frame, eager_only=True)
-    if len(table) == 0:
-        raise InvalidObservationsError("the table has no rows. Expected a header line and rows of numbers.")
-    columns = _value_columns(table, time, values, path)
+) -> tuple[list[RawPath], tuple[str, ...] | None]:
+    """Unchecked paths of a table, and the names of the state components (None in a wide table)."""
+    columns = _value_columns(table, time, [values] if isinstance(values, str) else values, path)
     if (time is None) == (dt is None):
         found = "neither a time column nor dt" if time is None else "both a time column and dt"
         raise InvalidObservationsError(f"{found} given. Name the column (time=) or the constant gap (dt=).")
-    numbers = {c: _numbers(table, c) for c in columns}
+    states, precision = zip(*(_numbers(table, column) for column in columns), strict=True)
+    clock = None if time is None else _clock(table, time, time_unit)
+
+    def build(rows: Int[Array, " rows"], components: slice, label: str) -> RawPath:
+        own_values = np.stack(states[components], axis=1)[rows]
+        own_clock = np.arange(len(rows)) * float(dt or 1) if clock is None else clock[rows]
+        own_rows, own_precision = table.rows[rows], np.array(precision[components])
+        observed = np.ones(len(rows), bool)
+        return RawPath(own_clock, own_values, observed, label, own_rows, table.counted_in, own_precision)
+
     if layout == "wide":
         if path is not None:
-            raise InvalidObservationsError("a wide table has one path per column and no path column. Drop path=, or use layout='long'.")
-        clock = _clock(table, time, dt, len(table), time_unit)
-        return [_wide_path(clock, numbers[c], c) for c in columns], ("x1",)
-    stacked = np.stack([numbers[c] for c in columns], axis=1)
-    clock = None if time is None else _clock(table, time, None, len(table), time_unit)
-    paths = []
-    for label, rows in _rows_by_path(table, path):
-        own_clock = np.arange(len(rows)) * float(dt or 1) if clock is None else clock[rows]
-        paths.append(RawPath(own_clock, stacked[rows], np.ones(len(rows), bool), label, rows + 1 + _HEADER_LINES))
-    return paths, tuple(columns)
+            raise InvalidObservationsError("a wide table has a path per column. Leave path= out, or use layout='long'.")
+        lengths = [np.max(np.flatnonzero(~np.isnan(state)) + 1, initial=0) for state in states]
+        return [build(np.arange(n), slice(j, j + 1), f"column {columns[j]!r}") for j, n in enumerate(lengths)], None
+    every = slice(None)
+    return [build(rows, every, label) for label, rows in _rows_by_path(table, path)], tuple(map(str, columns))
 
 
-def _wide_path(clock: Float64[Array, " times"], values: Float64[Array, " times"], name: str) -> RawPath:
-    """A column of a wide table; empty cells after its last number only say that this path is shorter."""
-    seen = np.flatnonzero(~np.isnan(values))
-    last = seen[-1] + 1 if len(seen) else 0
-    lines = np.arange(last) + 1 + _HEADER_LINES
-    return RawPath(clock[:last], values[:last, None], np.ones(last, bool), f"column {name!r}", lines)
-
-
-def _value_columns(table: nw.DataFrame[Any], time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
-    named = [c for c in (time, path) if c is not None] + list(values or [])
-    for column in named:
-        if column not in table.columns:
-            hint = " The header is one cell: is the separator another sign (separator=)?" if len(table.columns) == 1 else ""
-            raise InvalidObservationsError(f"there is no column {column!r}; the columns are {', '.join(map(repr, table.columns))}.{hint}")
-    if values is not None:
-        if not values:
-            raise InvalidObservationsError("no value columns given. Name at least one state component (values=).")
-        return list(values)
-    numeric = [c for c in table.columns if table[c].dtype.is_numeric() and c not in named]
-    if not numeric:
-        raise InvalidObservationsError(f"no numeric column among {', '.join(map(repr, table.columns))}. Name the state components (values=).")
-    return numeric
-
-
-def _numbers(table: nw.DataFrame[Any], column: str) -> Float64[Array, " times"]:
-    series = table[column]
-    if series.dtype.is_numeric():
-        return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if series.dtype not in (nw.String, nw.Object, nw.Categorical):
-        raise ObservationTypeError(f"column {column!r} is of type {series.dtype}; expected real numbers.")
-    cells = series.to_list()
-    numbers = np.empty(len(cells))
-    for i, cell in enumerate(cells):
-        try:
-            numbers[i] = np.nan if cell is None else float(cell)
-        except (TypeError, ValueError):
-            comma = " It looks like a decimal comma: pass decimal=','." if _is_decimal_comma(cell) else " Correct or remove it."
+def _value_columns(table: Table, time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
+    present = table.frame.columns
+    taken = [column for column in (time, path) if column is not None]
+    listed = ", ".join(map(repr, present))
+    for column in [*taken, *(values or [])]:
+        if column not in present:
+            hint = " Is the separator another sign (separator=)?" if len(present) == 1 else ""
+            raise InvalidObservationsError(f"there is no column {column!r}; the columns are {listed}.{hint}")
+    if not len(table.frame):
+        raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
+    chosen = list(values) if values is not None else [column for column in present if column not in taken]
+    if values is None and any(str(column).startswith("Unnamed: ") for column in chosen):
+        raise InvalidObservationsError(f"a column has no name: {listed}. Is it a row index? Name the state (values=).")
+    if not chosen:
+        raise InvalidObservationsError(
+            f"no column is left for the state; the columns are {listed}. Name one (values=)."
+        )
+    for column in chosen:
+        if [*taken, *chosen].count(column) > 1:
             raise InvalidObservationsError(
-                f"column {column!r} has {str(cell)[:40]!r} at line {i + 1 + _HEADER_LINES}, which is not a number.{comma}"
-            ) from None
-    return numbers
+                f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
+            )
+    return chosen
 
 
-def _is_decimal_comma(cell: object) -> bool:
-    return isinstance(cell, str) and cell.count(",") == 1 and cell.replace(",", "", 1).lstrip("+-").isdigit()
-
-
-def _clock(table: nw.DataFrame[Any], time: str | None, dt: float | None, num: int, time_unit: str | None) -> Float64[Array, " times"]:
-    if time is None:
-        return np.arange(num) * float(dt or 1)
-    series = table[time]
-    if series.dtype in (nw.String, nw.Object):
-        series = _as_datetimes(series, time)
-    if not series.dtype.is_temporal():
-        return _numbers(table, time)
-    if time_unit not in _UNITS:
-        raise InvalidObservationsError(
-            f"column {time!r} holds dates and times. Say in which unit to count: time_unit= one of {', '.join(_UNITS)} (found {time_unit!r})."
+def _numbers(table: Table, column: str) -> tuple[Float64[Array, " rows"], float]:
+    """The cells as float64 with NaN for missing ones, and the relative rounding of the type they came in."""
+    series = table.frame.get_column(column)
+    cells = series.to_numpy()
+    if cells.dtype.kind in "fiu":
+        narrow = series.dtype in (nw.Float16, nw.Float32)  # seen by narwhals, where gaps have made float64 of it
+        return cells.astype(np.float64), rounding(np.dtype(str(series.dtype).lower()) if narrow else cells.dtype)
+    if cells.dtype.kind not in "OUT" or series.dtype == nw.Boolean:
+        raise ObservationTypeError(
+            f"column {column!r} is of type {series.dtype}; expected real numbers. Choose other columns (values=)."
         )
-    stamps = series.to_numpy().astype("datetime64[ns]")
-    elapsed = (stamps - np.min(stamps)).astype(np.int64)  # exact integers before the division
-    return np.where(np.isnat(stamps), np.nan, elapsed / _UNITS[time_unit])
+    parsed = np.array([_number(table, column, i, cell) for i, cell in enumerate(cells)], dtype=np.float64)
+    return parsed, rounding(parsed.dtype)
 
 
-def _as_datetimes(series: nw.Series[Any], column: str) -> nw.Series[Any]:
-    """Text cells as datetimes if every one is a date in ISO form; unchanged if the first one is a number."""
-    first = next((c for c in series.to_list() if c is not None), "")
+def _number(table: Table, column: str, i: int, cell: object) -> float:
+    if is_missing(cell):
+        return np.nan
+    if isinstance(cell, Real | Decimal) and not isinstance(cell, bool | np.bool_):
+        return float(cell)
+    if isinstance(cell, str):
+        if _is_number(cell):
+            return float(cell)
+        comma = "It looks like a decimal comma: pass decimal=','."
+        advice = comma if _is_number(cell.replace(",", ".", 1)) else "Correct it, or choose other columns (values=)."
+        separator = " Is the separator another sign (separator=)?" if len(table.frame.columns) == 1 else ""
+        raise InvalidObservationsError(
+            f"column {column!r} has {cell[:40]!r} at {table.place(i)}, which is not a number. {advice}{separator}"
+        )
+    raise ObservationTypeError(
+        f"column {column!r} has a {type(cell).__name__} at {table.place(i)}; expected real numbers. "
+        "Choose other columns (values=)."
+    )
+
+
+def _is_number(text: str) -> bool:
     try:
-        float(str(first).replace(",", "."))
-        return series
+        float(text)
     except ValueError:
-        pass
-    parsed = pd.to_datetime(pd.Series(series.to_list()), format="ISO8601", errors="coerce")
-    wrong = np.flatnonzero(parsed.isna().to_numpy())
-    if len(wrong):
-        line = int(wrong[0]) + 1 + _HEADER_LINES
+        return False
+    return "_" not in text  # Python's spelling of 1_000, nobody else's
+
+
+def _clock(table: Table, column: str, time_unit: str | None) -> Float64[Array, " rows"]:
+    cells = table.frame.get_column(column).to_numpy()
+    if cells.dtype.kind in "OUT":
+        first = next((cell for cell in cells if not is_missing(cell)), "0")
+        if not isinstance(first, Real | Decimal) and not _is_number(str(first).replace(",", ".", 1)):
+            cells = _dates(table, column, cells)
+    if cells.dtype.kind in "mM":
+        return elapsed(cells, time_unit, f"column {column!r}")
+    return _numbers(table, column)[0]
+
+
+def _dates(table: Table, column: str, cells: Shaped[Array, " rows"]) -> Shaped[Array, " rows"]:
+    """Text cells in ISO form, or Python dates, as datetime64 in UTC; missing cells stay missing."""
+    present = np.array([not is_missing(cell) for cell in cells])
+    zoned = np.array([_HAS_ZONE.search(str(cell)) is not None for cell in cells])
+    if zoned.any() and not zoned[present].all():
+        i, j = int(np.argmax(zoned)), int(np.argmax(present & ~zoned))
         raise InvalidObservationsError(
-            f"column {column!r} has {str(series[int(wrong[0])])[:40]!r} at line {line}, neither a number nor an ISO date and time "
-            f"such as 2024-01-31T12:00. Correct it."
+            f"column {column!r} has a time zone at {table.place(i)} but none at {table.place(j)}. Give one to all."
         )
-    return nw.from_native(parsed, series_only=True)
+    parsed = pd.to_datetime(pd.Series(cells), format="ISO8601", errors="coerce", utc=True)
+    wrong = np.flatnonzero(parsed.isna().to_numpy() & present)
+    if len(wrong):
+        raise InvalidObservationsError(
+            f"column {column!r} has {str(cells[wrong[0]])[:40]!r} at {table.place(wrong[0])}, neither a number nor a "
+            "date and time in ISO form such as 2024-01-31T12:00. Correct it."
+        )
+    return parsed.dt.tz_localize(None).to_numpy()
 
 
-def _rows_by_path(table: nw.DataFrame[Any], path: str | None) -> list[tuple[str, Array]]:
-    """(label, row numbers in file order) for every path, in order of first appearance."""
+def _rows_by_path(table: Table, path: str | None) -> list[tuple[str, Int[Array, " _"]]]:
+    """(label, row numbers in the order of the table) for every path, in order of first appearance."""
     if path is None:
-        return [("path 0", np.arange(len(table)))]
-    ids = pd.Series(table[path].to_list())
-    if ids.isna().any():
-        line = int(np.flatnonzero(ids.isna().to_numpy())[0]) + 1 + _HEADER_LINES
-        raise InvalidObservationsError(f"column {path!r} has no path id at line {line}. Give every row one.")
-    codes, labels = pd.factorize(ids, sort=False)
-    order = np.argsort(codes, kind="stable")
-    rows = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-    return [(f"path {str(label)[:40]!r}", r) for label, r in zip(labels, rows, strict=True)]
+        return [("path 0", np.arange(len(table.frame)))]
+    ids = table.frame.get_column(path).to_list()
+    rows: dict[Any, list[int]] = {}
+    for i, label in enumerate(ids):
+        if is_missing(label):
+            raise InvalidObservationsError(f"column {path!r} has no path id at {table.place(i)}. Give every row one.")
+        rows.setdefault(label, []).append(i)
+    return [(f"path {str(label)[:40]!r}", np.array(own)) for label, own in rows.items()]

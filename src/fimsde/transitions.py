@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.observations import Observations
-from fimsde.shapes import Array, Float64, Int
+from fimsde.shapes import Array, Bool, Float64, Int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Transitions:
-    """Steps (y, dy, dtau) between neighbouring observations, in time order inside a path.
+    """Steps (y, dy, dtau) between neighbouring observations: path after path, in time order inside a path.
 
     Attributes:
         y: State at the start of the step.
@@ -32,9 +32,11 @@ class Transitions:
         """State dimension."""
         return self.y.shape[1]
 
-    def ends_path(self) -> Array:
+    def ends_path(self) -> Bool[Array, " n"]:
         """True for the last row of each path."""
-        return np.append(self.path[1:] != self.path[:-1], True)
+        last = np.ones(len(self), bool)
+        last[:-1] = self.path[1:] != self.path[:-1]
+        return last
 
     def observations(self) -> Float64[Array, "points dim"]:
         """All observed states that take part in a step: the starts, and the end of every path."""
@@ -43,7 +45,7 @@ class Transitions:
 
 
 def to_transitions(obs: Observations) -> Transitions:
-    """One row per observed step."""
+    """One row per observed step. A path with a single observation gives none."""
     path = np.repeat(np.arange(obs.num_paths), np.diff(obs.path_starts))  # (points,)
     inside = path[1:] == path[:-1]
     return Transitions(
