@@ -1,0 +1,1 @@
+"""The synthetic world the model learns from: random polynomial SDEs, their paths, and how they are observed."""

@@ -1,0 +1,1 @@
+"""Random numbers made inside compiled code, the same on every machine."""
