@@ -58,3 +58,21 @@ def check_slope(x, y, slope, tolerance):
     assert abs(found - slope) < tolerance, (
         f"slope {found:.3f} (interval {low:.3f} to {high:.3f}), expected {slope} ± {tolerance}"
     )
+
+
+def check_slopes(slopes, expected, tolerance, false_alarm=1e-6):
+    """Independent estimates of a slope: the t-interval of their mean lies within the tolerance of the expected one."""
+    slopes = np.asarray(slopes, float)
+    half = stats.t.isf(false_alarm / 2, len(slopes) - 1) * stats.sem(slopes)
+    low, high = slopes.mean() - half, slopes.mean() + half
+    assert expected - tolerance < low < high < expected + tolerance, (
+        f"slope {slopes.mean():.3f}, interval {low:.3f} to {high:.3f}, expected {expected} ± {tolerance}"
+    )
+
+
+def check_same_observations(a, b):
+    """Two Observations agree in every field, bit for bit."""
+    for field in ("values", "times", "path_starts"):
+        np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
+        assert getattr(a, field).dtype == getattr(b, field).dtype
+    assert (a.names, a.time_unit) == (b.names, b.time_unit)

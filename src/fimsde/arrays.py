@@ -1,11 +1,12 @@
 """Arrays and lists of arrays on their way to the door, not yet checked. tables.py does the same for tables."""
 
 import datetime
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class RawPath:
     counted_in: str  # ... and what that is: "index", "row" or "line"
     rounding: Float64[Array, " dim"]  # relative, of the precision the values came in
 
-    def place(self, i: int) -> str:
+    def place(self, i: SupportsIndex) -> str:
         """Where observation i of this path stands in the user's data."""
         return f"{self.counted_in} {self.rows[i]}"
 
@@ -42,7 +43,7 @@ def raw_paths(source: Any, times: Any, dt: float | None, mask: Any, time_unit: s
         found = "neither times nor dt" if times is None else "both times and dt"
         raise InvalidObservationsError(f"{found} given. Pass times= (one per observation) or dt= (a constant gap).")
     lengths = [len(values) for values in arrays]
-    clocks = [np.arange(n) * dt for n in lengths] if dt is not None else _clocks(times, lengths, time_unit)
+    clocks = [np.arange(n) * float(dt) for n in lengths] if dt is not None else _clocks(times, lengths, time_unit)
     seen = [np.ones(n, bool) for n in lengths] if mask is None else _masks(mask, lengths)
     precisions = [np.full(values.shape[1], rounding(array.dtype)) for array, values in zip(given, arrays, strict=True)]
     return [
@@ -95,7 +96,7 @@ def _without_objects(array: Array) -> Array:
 
 def is_missing(cell: object) -> bool:
     """True for None, pandas.NA and NaN (pandas.NA by its name: arrays are read without importing pandas)."""
-    return cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and np.isnan(cell))
+    return cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell))
 
 
 def _state_array(array: Array, label: str) -> Float64[Array, "times dim"]:

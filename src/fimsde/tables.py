@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import narwhals as nw
 import numpy as np
@@ -35,7 +35,7 @@ class Table:
     rows: Int[Array, " rows"]  # line of a CSV file, else number of the row
     counted_in: str  # "line" or "row"
 
-    def place(self, i: int) -> str:
+    def place(self, i: SupportsIndex) -> str:
         """Where row i stands in the user's data."""
         return f"{self.counted_in} {self.rows[i]}"
 
@@ -52,7 +52,7 @@ def open_table(source: Any, time: str | None, path: str | None, separator: str |
     native = _from_file(Path(source), pd.read_parquet) if is_file else source
     if isinstance(native, pd.DataFrame):  # pandas often keeps times and path ids as its index
         hidden = [c for c in (time, path) if c in native.index.names and c not in native.columns and c is not None]
-        native = native.reset_index(hidden) if hidden else native
+        native = (native.reset_index(hidden) if hidden else native).rename(columns=str)
     try:
         frame = nw.from_native(native, eager_only=True)
     except (TypeError, ValueError) as error:
