@@ -151,7 +151,7 @@ def read(
     return _checked(arrays.raw_paths(source, times, dt, mask, time_unit), names, time_unit, missing)
 
 
-def _check_choices(dt: float | None, missing: str, layout: str) -> None:
+def _check_choices(dt: Any, missing: str, layout: str) -> None:
     if missing not in ("error", "drop"):
         raise InvalidObservationsError(f"missing is {missing!r}; expected 'error' or 'drop'.")
     if layout not in ("long", "wide"):

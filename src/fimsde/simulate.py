@@ -6,14 +6,13 @@ it: `simulate` calls it for any SDE, finetuning for gradients, and the prior com
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, no_type_check
 
 import numpy as np
 
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.observations import Observations, read
-from fimsde.sde import SDE
+from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
 _BLOCK = 256  # most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result
@@ -80,10 +79,7 @@ def simulate(
     x0 = np.array(x0, dtype=np.float64)
     if x0.ndim != 2 or x0.shape[1] != sde.dim:
         raise InvalidObservationsError(f"x0 has shape {x0.shape}; expected (paths, {sde.dim}).")
-    if not (isinstance(seed, Integral) and 0 <= seed < 2**64):
-        raise ConfigError(f"seed is {seed!r}; expected a whole number from 0 to 2**64 - 1.")
-    if not limit > 0:
-        raise ConfigError(f"limit is {limit}; expected a positive size at which a path counts as diverged.")
+    _check_options(substeps, dt, seed, limit)
     schedule = _schedule(times, len(x0), substeps, dt)
     values = np.full((len(x0), schedule.grid.shape[1], sde.dim), np.nan)
     started = np.all(np.isfinite(x0) & (np.abs(x0) < limit), axis=1)
@@ -95,6 +91,19 @@ def simulate(
     lost = ~mask & (np.arange(grid.shape[1]) < schedule.lengths[schedule.own, None])
     first_lost = grid[np.arange(len(grid)), lost.argmax(axis=1)]
     return Paths(grid, values, mask, np.where(lost.any(axis=1), first_lost, np.nan))
+
+
+def _check_options(substeps: Any, dt: Any, seed: Any, limit: Any) -> None:
+    if not (isinstance(substeps, int | np.integer) and substeps >= 1):
+        raise ConfigError(f"substeps is {substeps!r}; expected a whole number of steps per gap, at least 1.")
+    if dt is not None and not dt > 0:
+        raise ConfigError(f"dt is {dt}; expected a positive number, the longest step.")
+    if dt is not None and substeps != 1:
+        raise ConfigError(f"dt is {dt} and substeps is {substeps}; expected one of the two. Leave the other out.")
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
+        raise ConfigError(f"seed is {seed!r}; expected a whole number from 0 to 2**64 - 1.")
+    if not limit > 0:
+        raise ConfigError(f"limit is {limit}; expected a positive size at which a path counts as diverged.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +159,8 @@ def _padded_grids(times: Any) -> tuple[Float64[Array, "grids times"], Int[Array,
 
 
 def _steps_per_gap(gaps: Float64[Array, "grids gaps"], substeps: int, dt: float | None) -> Int[Array, "grids gaps"]:
-    if not (isinstance(substeps, Integral) and substeps >= 1):
-        raise ConfigError(f"substeps is {substeps!r}; expected a whole number of steps per gap, at least 1.")
     if dt is None:
         return np.full(gaps.shape, substeps)
-    if not dt > 0 or substeps != 1:
-        raise ConfigError(
-            f"dt is {dt} and substeps {substeps}; expected a positive longest step, or substeps, not both."
-        )
     return np.maximum(np.ceil(gaps / dt * (1 - 1e-9)), 1).astype(np.int64)  # a gap of n dt up to rounding is n steps
 
 
@@ -202,7 +205,7 @@ def _block(
     states = np.empty(noise.shape)
     finite = np.ones(length.shape, bool)
     for b in range(length.shape[1]):
-        drift, diffusion = sde.drift(x), sde.diffusion(x)
+        drift, diffusion = fields(sde, x)
         if not (np.shape(drift) == np.shape(diffusion) == x.shape):
             raise InvalidObservationsError(
                 f"drift has shape {np.shape(drift)} and diffusion {np.shape(diffusion)}; expected that of the "
