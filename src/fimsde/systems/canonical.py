@@ -73,7 +73,7 @@ def context(
 ) -> Observations:
     """The observations from which a system is to be estimated: one path, regularly observed.
 
-    A shorter context is the beginning of a longer one, and stride 10 takes every tenth point of stride 1.
+    Without noise, a shorter context is the beginning of a longer one, and stride 10 is every tenth point of stride 1.
 
     Args:
         system: Any system.

@@ -69,7 +69,7 @@ TANH_SWITCH = System(
     diffusion_latex=(r"0.5 + \frac{1}{1 + x^2}",),
     stride=10,
 )
-HILL_SWITCH = System(  # a gene that activates itself; chemical Langevin noise, production and decay adding up
+HILL_SWITCH = System(  # a gene that activates itself; Langevin noise of production and decay, now and then below zero
     name="hill_switch",
     title="Hill switch",
     drift=lambda x: 10 * (_hill_production(x) - x),
