@@ -64,7 +64,8 @@ def simulate(
 ) -> Paths:
     """Simulate one path from each row of `x0` by Euler-Maruyama.
 
-    Path j depends on (seed, j), its start and its grid alone, never on how many other paths run.
+    Path j depends on (seed, j), its start and its grid alone, never on how many other paths run (to the last bit if the
+    fields are evaluated row by row; a neural network may round differently in another batch).
 
     Args:
         sde: Any equation.
