@@ -318,6 +318,13 @@ def test_impossible_settings_are_refused(wrong, words):
         LatentSDESettings(**wrong)
 
 
+def test_negative_seeds_and_checkpoint_intervals_below_one_are_refused(paths):
+    with pytest.raises(ConfigError, match="seed is -1"):
+        fit(paths, TINY, seed=-1)
+    with pytest.raises(ConfigError, match="checkpoint_every is 0"):
+        fit(paths, TINY, checkpoint_every=0)
+
+
 # Checkpoints
 
 

@@ -37,7 +37,7 @@ from fimsde.simulate import Paths
 from fimsde.transitions import to_transitions
 
 _SAME_GRID = 1e-6  # share of the duration by which the times of two paths may differ and still be one grid
-_SAMPLING_ONLY = {"iterations", "sample_dt", "sample_solver"}  # settings that do not change the course of training
+_FREE_LATER = {"iterations", "sample_dt", "sample_solver"}  # settings that two calls sharing a checkpoint may change
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ def fit(
         CheckpointError: `checkpoint` belongs to another run or has gone further than `settings.iterations`.
         FimsdeError: The loss is no longer finite.
     """
-    if seed < 0 or checkpoint_every < 1:
-        raise ConfigError(f"seed is {seed} and checkpoint_every {checkpoint_every}; need at least 0 and at least 1.")
+    if checkpoint_every < 1:
+        raise ConfigError(f"checkpoint_every is {checkpoint_every}; it must be at least 1.")
     grid = shared_grid(paths)
     normaliser = replace(fit_normaliser(to_transitions(paths)), time_scale=1 / grid[-1])
     times = grid / grid[-1]
@@ -270,12 +270,14 @@ def standard_normal(generator: torch.Generator, shape: tuple[int, ...], like: Te
 
 
 def _generator(seed: int, *key: int) -> torch.Generator:
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}; it must not be negative.")
     state = np.random.SeedSequence([seed, *key]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]))
 
 
 def _describe_run(paths: Observations, settings: LatentSDESettings, seed: int) -> dict[str, str]:
-    kept = {name: value for name, value in asdict(settings).items() if name not in _SAMPLING_ONLY}
+    kept = {name: value for name, value in asdict(settings).items() if name not in _FREE_LATER}
     data = hashlib.sha256(paths.values.tobytes() + paths.times.tobytes() + paths.path_starts.tobytes())
     return {"settings": json.dumps(kept), "seed": str(seed), "data": data.hexdigest()}
 
