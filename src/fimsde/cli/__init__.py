@@ -30,8 +30,10 @@ def _program(
 
 def _register() -> None:
     from fimsde.cli.demo import demo
+    from fimsde.cli.generate import generate
 
-    app.command()(demo)
+    for command in (demo, generate):
+        app.command()(command)
 
 
 def main(arguments: list[str] | None = None) -> Any:
