@@ -1,0 +1,59 @@
+"""Held-out transition likelihood: how probable an equation makes steps it has not seen, one Euler step each.
+
+Unlike the discrepancy of paths, it needs no simulation and notices a diffusion that is 30 % too large at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.errors import InvalidObservationsError
+from fimsde.observations import Observations
+from fimsde.sde import SDE
+from fimsde.transitions import to_transitions
+
+
+@dataclass(frozen=True)
+class TransitionLikelihood:
+    """Gaussian one-step log-likelihood.
+
+    Attributes:
+        mean: Log density per transition and component, in natural units; minus infinity if a transition has no density,
+            so that no equation gains by being invalid where it would do badly.
+        mean_of_valid: The same over the transitions that have one; NaN if none has.
+        num_transitions: Number of transitions.
+        num_invalid: Transitions at whose start the drift is not finite, or the diffusion NaN (a negative g), infinite
+            or zero.
+    """
+
+    mean: float
+    mean_of_valid: float
+    num_transitions: int
+    num_invalid: int
+
+
+def transition_likelihood(sde: SDE, obs: Observations) -> TransitionLikelihood:
+    """Score the steps of observations that took no part in the estimate: dy ~ N(f(y) dtau, g(y) dtau) per component.
+
+    The density is that of a single Euler step, so a gap must be short against the times on which the equation changes.
+    Differences between two equations on the same data mean something; the level depends on the units of the state.
+    """
+    steps = to_transitions(obs)
+    if len(steps) == 0 or steps.dim != sde.dim:
+        raise InvalidObservationsError(
+            f"{len(steps)} transitions of dimension {steps.dim} for an equation of dimension {sde.dim}; "
+            "at least one transition of the same dimension is needed."
+        )
+    dtau = steps.dtau[:, None]
+    drift, diffusion = sde.drift(steps.y), sde.diffusion(steps.y)
+    is_valid = np.all(np.isfinite(drift) & np.isfinite(diffusion) & (diffusion > 0), axis=1)
+    std = diffusion[is_valid] * np.sqrt(dtau[is_valid])
+    residual = (steps.dy[is_valid] - drift[is_valid] * dtau[is_valid]) / std
+    log_density = -0.5 * residual**2 - np.log(std) - 0.5 * np.log(2 * np.pi)  # (valid, dim)
+    mean_of_valid = float(log_density.mean()) if is_valid.any() else float("nan")
+    return TransitionLikelihood(
+        mean=mean_of_valid if is_valid.all() else float("-inf"),
+        mean_of_valid=mean_of_valid,
+        num_transitions=len(steps),
+        num_invalid=int(np.sum(~is_valid)),
+    )
