@@ -30,6 +30,15 @@ class SDE(Protocol):
         """Diffusion sqrt(g) at each location, state per square root of time. May be NaN where g is negative."""
 
 
+def fields(sde: SDE, x: Float[Array, "queries dim"]) -> tuple[Array, Array]:
+    """Drift and diffusion at each location, by the method `fields` of the equation if it has one.
+
+    A simulation asks for both at once and may go anywhere: `fields` does shared work once and never warns.
+    """
+    both = getattr(sde, "fields", None)
+    return (sde.drift(x), sde.diffusion(x)) if both is None else both(x)
+
+
 @dataclass(frozen=True)
 class FunctionSDE:
     """An SDE from two functions on arrays of shape (queries, dim)."""
@@ -92,7 +101,7 @@ class LogSDE:
 class ExpSDE:
     """The equation of x = exp z for an SDE of z: drift x (f + g/2), diffusion x sqrt(g) (Ito). Undoes `LogSDE`.
 
-    NaN where x is not positive in every component; a simulated path that steps there has diverged.
+    NaN where x is not positive in every component; a simulated path that steps there ends.
     """
 
     inner: SDE
