@@ -1,0 +1,223 @@
+"""estimate: observations and a recognition model become an equation in the units of the data."""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fimsde.errors import DataWarning, InvalidObservationsError
+from fimsde.model.encoder import Tokens, to_tokens
+from fimsde.model.fim import CHUNK, FIMSDE, Context
+from fimsde.normalise import Normaliser, fit_normaliser
+from fimsde.observations import Observations
+from fimsde.shapes import Array, Bool, Float, Float64
+from fimsde.simulate import Paths, simulate
+from fimsde.support import Support, fit_support, to_locations, to_starts
+from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
+from fimsde.transitions import to_transitions
+
+FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
+_FAR = 1e12  # standard deviations
+_WIDEN = 0.25  # of the range of the data, on every side of a table
+
+Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
+Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedSDE:
+    """The equation behind a data set as a recognition model reads it: dx = drift(x) dt + diag(diffusion(x)) dW, Ito.
+
+    Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
+    component, the shape (queries,) will do. The data are read once, when the estimate is made; any number of queries
+    follows, in bounded memory. The weights of `model` are shared, not copied: estimate again after training it.
+
+    Attributes:
+        names: One name per state component.
+        time_unit: Unit of time, for labels; None if unknown.
+        num_transitions: Number of observed steps that were read.
+        model: The model, in evaluation mode; its weights decide precision and device.
+        context: What it remembers of the data.
+        normaliser: From the units of the data to those of the model.
+        support: Where data were.
+        chunk: Locations evaluated at a time: bounds memory, does not change results.
+    """
+
+    names: tuple[str, ...]
+    time_unit: str | None
+    num_transitions: int
+    model: FIMSDE = field(repr=False)
+    context: Context = field(repr=False)
+    normaliser: Normaliser = field(repr=False)
+    support: Support = field(repr=False)
+    chunk: int = field(default=CHUNK, repr=False)
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.names)
+
+    def drift(self, x: Locations) -> Fields:
+        """Drift f, state per time. Warns once if data do not support some of the locations."""
+        locations = self._asked(x)
+        return self.normaliser.undo_drift(self._read(self.model.drift, locations)).reshape(np.shape(x))
+
+    def diffusion(self, x: Locations) -> Fields:
+        """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
+        locations = self._asked(x)
+        return self.normaliser.undo_diffusion(self._read(self.model.diffusion, locations)).reshape(np.shape(x))
+
+    def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
+        """Drift and diffusion without questions or warnings, for simulation. NaN where x is not finite."""
+        drift = self.normaliser.undo_drift(self._read(self.model.drift, x))
+        return drift, self.normaliser.undo_diffusion(self._read(self.model.diffusion, x))
+
+    def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
+        """The model's own uncertainty U: a log variance in normalised coordinates, for drift and diffusion together.
+
+        Useful to compare locations: larger means less certain.
+        """
+        return self._answers(self.model.log_variance, to_locations(x, self.dim))
+
+    def inside(self, x: Locations) -> Bool[Array, " queries"]:
+        """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
+        return self.support.contains(self.normaliser.states(to_locations(x, self.dim)))
+
+    def simulate(
+        self,
+        x0: Float[Array, " dim"] | Float[Array, "paths dim"],
+        times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
+        num_paths: int | None = None,
+        *,
+        substeps: int = 1,
+        dt: float | None = None,
+        seed: int = 0,
+    ) -> Paths:
+        """Simulate by Euler-Maruyama; see `fimsde.simulate`. For long runs in one or two dimensions `tabulate` first.
+
+        Args:
+            x0: One initial state (dim,) for all paths, or one per path (paths, dim).
+            times: One grid for all paths, or one per path.
+            num_paths: Number of paths from a single initial state.
+            substeps: Equal steps per gap of the grid.
+            dt: In place of `substeps`: the longest step allowed.
+            seed: Seed of the noise.
+        """
+        return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+
+    def tabulate(
+        self,
+        box: tuple[Float[Array, " dim"], Float[Array, " dim"]] | None = None,
+        tolerance: float = 1e-3,
+        max_nodes: int = MAX_NODES,
+    ) -> TabulatedSDE:
+        """A table of the fields that answers thousands of times faster; see `fimsde.tabulate`. One or two dimensions.
+
+        Args:
+            box: Lower and upper corner; by default those of the data, widened by a quarter of the range on every side.
+            tolerance: Largest error of interpolation, as a share of the size of the field.
+            max_nodes: Give up refining before the table has more nodes than this.
+        """
+        margin = _WIDEN * (self.support.high - self.support.low)
+        corners = (self.support.low - margin, self.support.high + margin)
+        low, high = (self.normaliser.undo_states(z) for z in corners) if box is None else box
+        return tabulate(self, low, high, tolerance, max_nodes)
+
+    def _asked(self, x: Locations) -> Float64[Array, "queries dim"]:
+        locations = to_locations(x, self.dim)
+        outside = np.flatnonzero(~self.inside(locations))
+        if len(outside):
+            i = outside[0]
+            warnings.warn(
+                f"{len(outside)} of {len(locations)} locations are outside the data (the first is index {i}, "
+                f"{np.array2string(locations[i], precision=4)}): the values there are extrapolated. "
+                "inside(x) tells which; fields(x) does not warn.",
+                DataWarning,
+                stacklevel=3,
+            )
+        return locations
+
+    def _read(
+        self, field_of: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
+    ) -> Float64[Array, "queries dim"]:
+        return self._answers(field_of, x)[:, : self.dim]
+
+    def _answers(
+        self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
+    ) -> Float64[Array, "queries ..."]:
+        """What the model says at each location, in normalised coordinates."""
+        weight = self.model.locations.weight
+        z = torch.zeros(1, len(x), self.model.config.max_dim, dtype=weight.dtype)  # padded components are zero
+        z[0, :, : self.dim] = torch.from_numpy(self._near(x))
+        with torch.no_grad():
+            parts = [question(self.context, part.to(weight.device)).cpu() for part in z.split(self.chunk, dim=1)]
+        return torch.cat(parts, dim=1)[0].double().numpy()
+
+    def _near(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Normalised locations, pulled in along their ray where float32 would overflow.
+
+        The model normalises what it makes of a location, so that at such distances only the direction is left.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = self.normaliser.states(x)
+            size = np.abs(z).max(axis=1, keepdims=True, initial=0)
+            return np.where(size > _FAR, z * (_FAR / size), z)
+
+
+def estimate(observations: Observations, model: FIMSDE | str | Path) -> EstimatedSDE:
+    """Estimate the stochastic differential equation behind the observations.
+
+    Args:
+        observations: What `fimsde.read` returns.
+        model: A model, or the folder of its weights.
+
+    Returns:
+        The equation in the units of the data, per unit of their time.
+    """
+    if not isinstance(observations, Observations):
+        raise InvalidObservationsError(
+            f"observations are of type {type(observations).__name__}; expected Observations. Pass them through "
+            "fimsde.read first: it takes arrays, tables and files."
+        )
+    model = _in_evaluation(model if isinstance(model, FIMSDE) else FIMSDE.from_pretrained(model))
+    if observations.dim > model.config.max_dim:
+        raise InvalidObservationsError(
+            f"the observations have {observations.dim} components; this model reads at most {model.config.max_dim}. "
+            "Choose some of them."
+        )
+    transitions = to_transitions(observations)
+    if len(transitions) < FEWEST_TRAINED:
+        warnings.warn(
+            f"the observations make {len(transitions)} transitions; the model was trained on {FEWEST_TRAINED} and "
+            "more. Expect a rough estimate, or add observations.",
+            DataWarning,
+            stacklevel=2,
+        )
+    normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
+    normalised = normaliser.transitions(transitions)
+    weight = model.locations.weight
+    tokens = to_tokens([normalised], model.config, weight.dtype)
+    tokens = Tokens(*(part.to(weight.device) for part in (tokens.y, tokens.dy, tokens.dtau, tokens.mask)))
+    with torch.no_grad():
+        context = model.encode(tokens)
+    return EstimatedSDE(
+        names=observations.names,
+        time_unit=observations.time_unit,
+        num_transitions=len(transitions),
+        model=model,
+        context=context,
+        normaliser=normaliser,
+        support=fit_support(normalised),
+    )
+
+
+def _in_evaluation(model: FIMSDE) -> FIMSDE:
+    """The model without dropout: itself, or a twin that shares the weights, so that the caller's stays in training."""
+    if not model.training:
+        return model
+    return copy.deepcopy(model, {id(weight): weight for weight in model.parameters()}).eval()

@@ -1,0 +1,188 @@
+"""Tables of drift and diffusion: an equation that is slow to evaluate, tabulated once and interpolated.
+
+A regular grid over a box is refined by halving its steps until cubic interpolation predicts the fields at all nodes
+added last. Outside the box the equation itself is asked.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fimsde.compiled import interpolate_1d, interpolate_2d
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.sde import SDE, fields
+from fimsde.shapes import Array, Float, Float64
+from fimsde.simulate import Paths, simulate
+from fimsde.support import to_locations, to_starts
+
+MAX_NODES = 70_000  # 257 per axis in two dimensions
+_FIRST = 17  # nodes per axis of the coarsest grid
+_SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
+
+Table = Float64[Array, "nodes_1 outputs"] | Float64[Array, "nodes_1 nodes_2 outputs"]
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedSDE:
+    """An equation in one or two dimensions whose fields are interpolated from a table inside a box.
+
+    The errors were measured with every other node of the table left out, at all nodes left out; cubic interpolation
+    with all of them is better (16 times where the fields are smooth).
+
+    Attributes:
+        sde: The equation; answers outside the box.
+        low, high: Corners of the box.
+        values: Drift components, then diffusion components, at the nodes of a regular grid.
+        error_bound: Largest error measured, as a share of the size (root mean square over the box) of the component.
+        drift_error, diffusion_error: Largest errors measured, per component in the units of the fields.
+    """
+
+    sde: SDE
+    low: Float64[Array, " dim"]
+    high: Float64[Array, " dim"]
+    values: Table = field(repr=False)
+    error_bound: float
+    drift_error: Float64[Array, " dim"]
+    diffusion_error: Float64[Array, " dim"]
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.low)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the table."""
+        return int(np.prod(self.values.shape[:-1]))
+
+    def drift(self, x: Float[Array, "queries dim"] | Float[Array, " queries"]) -> Float64[Array, "*shape"]:
+        """Drift f at each location, in the shape of x."""
+        return self.fields(to_locations(x, self.dim))[0].reshape(np.shape(x))
+
+    def diffusion(self, x: Float[Array, "queries dim"] | Float[Array, " queries"]) -> Float64[Array, "*shape"]:
+        """Diffusion sqrt(g) at each location, in the shape of x."""
+        return self.fields(to_locations(x, self.dim))[1].reshape(np.shape(x))
+
+    def fields(
+        self, x: Float[Array, "queries dim"]
+    ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
+        """Drift and diffusion at each location."""
+        inside = ((x >= self.low) & (x <= self.high)).all(axis=1)
+        if inside.all():
+            return self._split(_interpolate(self.values, self.low, self.high, x))
+        drift, diffusion = np.empty(x.shape), np.empty(x.shape)
+        drift[inside], diffusion[inside] = self._split(_interpolate(self.values, self.low, self.high, x[inside]))
+        drift[~inside], diffusion[~inside] = fields(self.sde, x[~inside])
+        return drift, diffusion
+
+    def simulate(
+        self,
+        x0: Float[Array, " dim"] | Float[Array, "paths dim"],
+        times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
+        num_paths: int | None = None,
+        *,
+        substeps: int = 1,
+        dt: float | None = None,
+        seed: int = 0,
+    ) -> Paths:
+        """Simulate by Euler-Maruyama, as `EstimatedSDE.simulate`. Steps of paths outside the box are slow."""
+        return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+
+    def _split(
+        self, outputs: Float64[Array, "queries outputs"]
+    ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
+        # A cubic may dip below zero next to a steep rise; sqrt(g) does not, so this only makes errors smaller.
+        return outputs[:, : self.dim], np.maximum(outputs[:, self.dim :], 0.0)
+
+
+def tabulate(
+    sde: SDE,
+    low: Float[Array, " dim"],
+    high: Float[Array, " dim"],
+    tolerance: float = 1e-3,
+    max_nodes: int = MAX_NODES,
+) -> TabulatedSDE:
+    """Tabulate drift and diffusion over a box.
+
+    Args:
+        sde: Any equation in one or two dimensions.
+        low, high: Corners of the box.
+        tolerance: Largest error of interpolation, as a share of the size of each component of the fields.
+        max_nodes: Stop refining before the table has more nodes; a warning says what was reached.
+    """
+    low, high = np.array(low, np.float64), np.array(high, np.float64)
+    _check(sde.dim, low, high, tolerance, max_nodes)
+    values = _ask(sde, _nodes(low, high, _FIRST)).reshape(*(_FIRST,) * sde.dim, -1)
+    share = np.inf
+    while share > tolerance and (2 * len(values) - 1) ** sde.dim <= max_nodes:
+        values, error = _refine(sde, low, high, values)
+        scale = _scale(values, high - low)
+        share = float(np.max(np.divide(error, scale, out=np.zeros_like(error), where=scale > 0)))
+    table = TabulatedSDE(sde, low, high, values, share, error[: sde.dim], error[sde.dim :])
+    if share > tolerance:
+        warnings.warn(
+            f"a table of {table.num_nodes} nodes has errors of {share:.2g} of the size of the field, more than the "
+            f"tolerance {tolerance:g}. Raise max_nodes ({max_nodes}), or choose a smaller box.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return table
+
+
+def _check(dim: int, low: Float64[Array, "..."], high: Float64[Array, "..."], tolerance: float, max_nodes: int) -> None:
+    if dim > 2:
+        raise InvalidObservationsError(
+            f"the equation has {dim} dimensions; tables are for one or two. Simulate the equation itself."
+        )
+    if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
+        raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
+    if not tolerance > 0:
+        raise ConfigError(f"tolerance is {tolerance}; expected a positive share of the size of the field.")
+    if max_nodes < (2 * _FIRST - 1) ** dim:
+        raise ConfigError(f"max_nodes is {max_nodes}; expected at least {(2 * _FIRST - 1) ** dim}.")
+
+
+def _nodes(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int) -> Float64[Array, "nodes dim"]:
+    axes = [np.linspace(a, b, num) for a, b in zip(low, high, strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
+
+
+def _ask(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
+    values = np.concatenate(fields(sde, x), axis=1)
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad):
+        raise InvalidObservationsError(
+            f"the fields are not finite at {x[bad[0]]} (and {len(bad) - 1} more nodes). Choose a box where they are."
+        )
+    return values
+
+
+def _refine(
+    sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"], coarse: Table
+) -> tuple[Table, Float64[Array, " outputs"]]:
+    """The table with half the steps, and how far the coarse one was off at the nodes that are new."""
+    num, dim = 2 * len(coarse) - 1, len(low)
+    is_new = np.ones((num,) * dim, bool)
+    is_new[(slice(None, None, 2),) * dim] = False
+    x = _nodes(low, high, num)[is_new.ravel()]
+    fine = np.empty((*is_new.shape, coarse.shape[-1]))
+    fine[~is_new] = coarse.reshape(-1, coarse.shape[-1])
+    fine[is_new] = _ask(sde, x)
+    return fine, np.abs(fine[is_new] - _interpolate(coarse, low, high, x)).max(axis=0)
+
+
+def _scale(values: Table, width: Float64[Array, " dim"]) -> Float64[Array, " outputs"]:
+    """Size of each component of the fields. Components that all but vanish are measured against the largest one,
+    with lengths in units of the box."""
+    of_box = values.reshape(-1, 2, len(width)) / width
+    size = np.sqrt(np.mean(of_box**2, axis=0))  # (2, dim): drift, diffusion
+    return (np.maximum(size, _SMALLEST_SCALE * size.max(axis=1, keepdims=True)) * width).ravel()
+
+
+def _interpolate(
+    values: Table, low: Float64[Array, " dim"], high: Float64[Array, " dim"], x: Float[Array, "queries dim"]
+) -> Float64[Array, "queries outputs"]:
+    step = (high - low) / (len(values) - 1)
+    return (interpolate_1d if len(low) == 1 else interpolate_2d)(values, low, step, x)
