@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
+from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE, fields
+from fimsde.simulate import simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 
 X = np.random.default_rng(0).uniform(0.3, 3.0, (50, 1))
@@ -105,3 +106,26 @@ def test_locations_outside_the_domain_give_nan_and_are_never_passed_on():
     far = np.array([[1.0, 2.0], [800.0, 1.0], [-800.0, 1.0]])  # exp overflows, underflows
     assert np.isnan(LogSDE(inner).drift(far)).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(LogSDE(inner).diffusion(far)).all(axis=1).tolist() == [False, True, True]
+
+
+class Quiet:
+    """An equation that answers both fields at once, and must not be asked for one of them."""
+
+    dim = 2
+
+    def fields(self, x):
+        return COUPLED.drift(x), COUPLED.diffusion(x)
+
+    def drift(self, x):
+        raise AssertionError("asked for the drift alone")
+
+    diffusion = drift
+
+
+def test_fields_come_from_one_question_if_the_equation_can_answer_it():
+    for asked, answers in ((Quiet(), COUPLED), (ExpSDE(Quiet()), ExpSDE(COUPLED)), (COUPLED, COUPLED)):
+        drift, diffusion = fields(asked, X2)
+        np.testing.assert_array_equal(drift, answers.drift(X2))
+        np.testing.assert_array_equal(diffusion, answers.diffusion(X2))
+    quiet, plain = (simulate(sde, X2[:5], [0.0, 0.01, 0.02]).values for sde in (Quiet(), COUPLED))
+    np.testing.assert_array_equal(quiet, plain)
