@@ -1,0 +1,189 @@
+"""The bank: closed-form candidates for drift and diffusion at any location, and evidence of which to trust.
+
+Everything is in normalised coordinates. The cost is linear in the context: milliseconds for thousands of observations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.priming import compiled, monomials
+from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, local_averages
+from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
+from fimsde.priming.origin import around_origin
+from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
+from fimsde.shapes import Array, Float64
+from fimsde.transitions import Transitions
+
+DRIFT_PENALTIES = (3.0, 7.0, 14.0)  # per term kept, in units of chi-square
+ORIGIN_PENALTY = 7.0
+DIFFUSION_PENALTIES = (4.0, 10.0)
+_NOISY = 3.0  # score of the noise variance above which the block fit is the reference
+
+NUM_DRIFT = 2 * (3 + len(DRIFT_PENALTIES) + 1)  # of each fit: full, ridge, linear, averages, origin
+NUM_DIFFUSION = 2 * (2 + len(DIFFUSION_PENALTIES))  # of each fit: full, constant, averages
+NUM_DESCRIPTORS = 14
+NUM_LOCAL = len(BANDWIDTHS)
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Candidates of one context.
+
+    Attributes:
+        drift: Coefficients of the drift candidates, cubic.
+        diffusion_sq: Coefficients of the candidates for g, quadratic.
+        misfit: chi-square of each drift candidate against both posteriors, per component.
+        diffusion_misfit: The same for the candidates for g.
+        covariance: Of the full drift fits, `step` and `block`; for standard errors at a location.
+        reference: Which candidates the cells are residuals of: 0 the full `step` fits, 1 the full `block` fits.
+        cells: Local residuals.
+        speed: Natural size of the drift, per component.
+        rate: Natural size of g, per component.
+        descriptors: What kind of data this is, per component.
+    """
+
+    drift: Float64[Array, "candidates dim terms"]
+    diffusion_sq: Float64[Array, "candidates2 dim terms2"]
+    misfit: Float64[Array, "candidates dim 2"]
+    diffusion_misfit: Float64[Array, "candidates2 dim 2"]
+    covariance: Float64[Array, "2 dim terms terms"]
+    reference: int
+    cells: Cells
+    speed: Float64[Array, " dim"]
+    rate: Float64[Array, " dim"]
+    descriptors: Float64[Array, "dim descriptors"]
+
+
+@dataclass(frozen=True)
+class Primed:
+    """The bank's answer at locations, per component.
+
+    Attributes:
+        drift: Drift candidates.
+        diffusion_sq: Candidates for g, not below zero.
+        error: Standard errors of the two full drift fits.
+        time: Kernel-weighted time near the location, per bandwidth.
+        residual: Local drift that the reference leaves over, per bandwidth.
+        excess: Local g that the reference leaves over, per bandwidth.
+    """
+
+    drift: Float64[Array, "queries dim candidates"]
+    diffusion_sq: Float64[Array, "queries dim candidates2"]
+    error: Float64[Array, "queries dim 2"]
+    time: Float64[Array, "queries widths"]
+    residual: Float64[Array, "queries dim widths"]
+    excess: Float64[Array, "queries dim widths"]
+
+
+def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> Bank:
+    """Read a context of normalised transitions.
+
+    Args:
+        tr: Normalised transitions.
+        origin: A place known to be special (in normalised coordinates), around which the equation is likely to be
+            sparse. Without it the sparsest one is searched for, so that a shift of the data changes nothing.
+    """
+    series = to_series(tr)
+    step, scales = fit_step(series)
+    block = fit_block(series, scales, step)
+    fits = (step, block)
+    drift = np.concatenate([_drift_candidates(f.drift, scales.speed, origin) for f in fits])
+    diffusion_sq = np.concatenate([_diffusion_candidates(f.diffusion_sq) for f in fits])
+    reference = int(scales.noise_score.max() > _NOISY)
+    cells = gather_cells(*residual_windows(series, scales, fits[reference], noisy=bool(reference)))
+    return Bank(
+        drift=drift,
+        diffusion_sq=diffusion_sq,
+        misfit=np.stack([_misfit(drift, f.drift) for f in fits], axis=-1),
+        diffusion_misfit=np.stack([_misfit(diffusion_sq, f.diffusion_sq) for f in fits], axis=-1),
+        covariance=np.stack([np.linalg.inv(f.drift.precision) for f in fits]),
+        reference=reference,
+        cells=cells,
+        speed=scales.speed,
+        rate=scales.diffusion_rate,
+        descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells),
+    )
+
+
+def ask(bank: Bank, x: Float64[Array, "queries dim"]) -> Primed:
+    """All candidates at each location."""
+    cubic, quadratic = monomials.evaluate(x, DRIFT_DEGREE), monomials.evaluate(x, DIFFUSION_DEGREE)
+    time, residual, variation, expected = local_averages(bank.cells, x)
+    # one natural time of prior weight on "no residual": where there are no data nothing is corrected
+    weight = time + 1e-3 / bank.speed.mean()
+    return Primed(
+        drift=np.einsum("qt,cdt->qdc", cubic, bank.drift),
+        diffusion_sq=np.maximum(np.einsum("qt,cdt->qdc", quadratic, bank.diffusion_sq), 0.0),
+        error=np.sqrt(np.maximum(np.einsum("qs,fdst,qt->qdf", cubic, bank.covariance, cubic, optimize=True), 0.0)),
+        time=time,
+        residual=np.moveaxis(residual / weight[..., None], 1, 2),
+        excess=np.moveaxis((variation - expected) / weight[..., None], 1, 2),
+    )
+
+
+def _drift_candidates(
+    post: Posterior, speed: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
+) -> Float64[Array, "candidates dim terms"]:
+    dim, terms = post.mean.shape
+    order = monomials.exponents(dim, DRIFT_DEGREE).sum(axis=1)
+    ridge = np.linalg.solve(
+        post.precision + np.eye(terms) / speed[:, None, None] ** 2, post.precision @ post.mean[..., None]
+    )[..., 0]
+    averages = [
+        np.stack([compiled.eliminate(post.mean[d], post.precision[d], penalty)[2] for d in range(dim)])
+        for penalty in DRIFT_PENALTIES
+    ]
+    return np.stack(
+        [post.mean, ridge, _conditioned(post, order <= 1), *averages, around_origin(post, origin, ORIGIN_PENALTY)]
+    )
+
+
+def _diffusion_candidates(post: Posterior) -> Float64[Array, "candidates dim terms2"]:
+    dim = len(post.mean)
+    order = monomials.exponents(dim, DIFFUSION_DEGREE).sum(axis=1)
+    averages = [
+        np.stack([compiled.eliminate(post.mean[d], post.precision[d], penalty)[2] for d in range(dim)])
+        for penalty in DIFFUSION_PENALTIES
+    ]
+    return np.stack([post.mean, _conditioned(post, order == 0), *averages])
+
+
+def _conditioned(post: Posterior, kept: Array) -> Float64[Array, "dim terms"]:
+    """Posterior mean given that the terms not kept are zero."""
+    out = np.zeros_like(post.mean)
+    right = (post.precision @ post.mean[..., None])[:, kept]
+    out[:, kept] = np.linalg.solve(post.precision[:, kept][:, :, kept], right)[..., 0]
+    return out
+
+
+def _misfit(candidates: Float64[Array, "candidates dim terms"], post: Posterior) -> Float64[Array, "candidates dim"]:
+    away = candidates - post.mean
+    return np.einsum("cds,dst,cdt->cd", away, post.precision, away)
+
+
+def _descriptors(tr: Transitions, scales: Scales, lengths: Array, cells: Cells) -> Float64[Array, "dim descriptors"]:
+    dim = tr.dim
+    gap = float(np.exp(np.mean(np.log(tr.dtau))))
+    total = float(tr.dtau.sum())
+    shared = [np.log(len(tr)), np.log1p(len(np.unique(tr.path))), float(np.std(np.log(tr.dtau))), *np.eye(3)[dim - 1]]
+    own = np.stack(
+        [
+            np.log(scales.speed * total),
+            np.log(scales.rate_share),
+            np.log(scales.noise_var + 1e-9),
+            np.log(scales.noise_var / (scales.diffusion_rate * gap) + 1e-4),
+            np.log1p(scales.noise_score),
+            np.log2(lengths),
+            np.log(scales.speed * gap),
+            np.log(_lack_of_fit(cells, scales.diffusion_rate)),
+        ],
+        axis=1,
+    )
+    return np.concatenate([own, np.tile(shared, (dim, 1))], axis=1)
+
+
+def _lack_of_fit(cells: Cells, rate: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    """Mean square of the cells' residuals in units of their standard errors: about 1 if the cubic explains the data."""
+    variance = np.maximum(cells.expected, 0.1 * rate * cells.time[:, None])
+    return (cells.residual**2 / variance).mean(axis=0)

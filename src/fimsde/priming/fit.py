@@ -1,0 +1,317 @@
+"""Polynomial drift and diffusion by weighted instrumental regression of the weak form, with their full posteriors.
+
+Two fits of the same equation: `step` trusts every observation (best without measurement noise), `block` knows the
+noise: it averages over blocks, removes the noise from the moments and takes its instruments from before each window.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.priming import monomials
+from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, Chunk, Series, hat_windows, step_windows
+from fimsde.shapes import Array, Bool, Float64, Int
+
+_FLOOR = 0.1  # of the mean variance rate, added to local ones so that no region gets all the weight
+_LEAST_ERROR = 1e-3  # relative error that a second moment has at least, also where the path is deterministic
+_PRIOR_WIDTH = 10.0  # of the drift coefficients, in units of the natural speed: wide, only against singular matrices
+MAX_BLOCK = 32
+
+Windows = Callable[[], Iterator[Chunk]]
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Normal posteriors of polynomial coefficients, one per state component."""
+
+    mean: Float64[Array, "dim terms"]
+    precision: Float64[Array, "dim terms terms"]
+
+
+@dataclass(frozen=True)
+class PolynomialFit:
+    """Drift (degree 3) and variance rate g (degree 2) with posteriors, in normalised coordinates."""
+
+    drift: Posterior
+    diffusion_sq: Posterior
+    num_windows: int
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What the data say before any field is fitted, per component."""
+
+    speed: Float64[Array, " dim"]  # one standard deviation per time the path needs to move about half of one
+    reach: Int[Array, " dim"]  # steps over which the path stays within about half a standard deviation
+    diffusion_rate: Float64[Array, " dim"]  # mean variance rate without measurement noise
+    noise_var: Float64[Array, " dim"]  # variance of the measurement noise
+    noise_score: Float64[Array, " dim"]  # noise_var in units of its standard error
+
+    @property
+    def rate_share(self) -> Float64[Array, " dim"]:
+        """Diffusion over one natural time, in squared standard deviations: small where the drift rules."""
+        return self.diffusion_rate / self.speed
+
+
+def mean_square_displacement(series: Series) -> tuple[Float64[Array, " lags"], Float64[Array, "lags dim"]]:
+    """Mean time and mean square displacement at lags 1, 2, 4, ... steps, as far as the paths reach."""
+    times = np.concatenate([np.append(0.0, np.cumsum(series.dtau[a : b - 1])) for a, b in _bounds(series)])
+    path = np.repeat(np.arange(len(series.path_starts) - 1), np.diff(series.path_starts))
+    spans, squares, lag = [], [], 1
+    while lag < len(path):
+        same = path[lag:] == path[:-lag]
+        if not same.any():
+            break
+        spans.append((times[lag:] - times[:-lag])[same].mean())
+        squares.append(((series.y[lag:] - series.y[:-lag])[same] ** 2).mean(axis=0))
+        lag *= 2
+    return np.array(spans), np.array(squares)
+
+
+def _bounds(series: Series) -> Iterator[tuple[int, int]]:
+    return zip(series.path_starts[:-1].tolist(), series.path_starts[1:].tolist(), strict=True)
+
+
+def fit_step(series: Series) -> tuple[PolynomialFit, Scales]:
+    """The fit that trusts every observation, and the scales of the data, which its residuals tell."""
+    spans, squares = mean_square_displacement(series)
+    far = squares >= 0.5
+    lag = np.where(far.any(axis=0), far.argmax(axis=0), len(spans) - 1)
+    speed = 1.0 / spans[lag]
+    near = squares >= 0.25
+    reach = 2 ** np.where(near.any(axis=0), near.argmax(axis=0), len(spans) - 1)
+    windows = _held(lambda: step_windows(series))
+    rough = squares[0] / spans[0]  # quadratic variation, noise included
+    drift = _fit_drift(windows, rough, speed, None)
+    rate, noise_var, noise_score = _noise(windows, drift.mean, rough)
+    fit = _alternate(windows, rough, speed, drift, lambda r, joined: r * r, np.zeros_like(rough), 1)
+    return fit, Scales(speed, reach, rate, noise_var, noise_score)
+
+
+def block_lengths(scales: Scales, series: Series) -> Int[Array, " dim"]:
+    """Block length per component: noise of the block means about equal to the diffusion over a block.
+
+    Var = 2/3 g m h + 2 v / m is smallest at m = sqrt(3 v / (g h)); not longer than the path stays in place.
+    """
+    gap = float(np.exp(np.mean(np.log(series.dtau[series.dtau > 0]))))
+    ideal = np.sqrt(3.0 * scales.noise_var / (scales.diffusion_rate * gap))
+    longest = max(1, (int(np.diff(series.path_starts).max()) - 1) // 4)
+    cap = np.minimum(np.minimum(np.maximum(scales.reach // 2, 1), MAX_BLOCK), longest)
+    return np.clip(np.round(ideal), 1, cap).astype(np.int64)
+
+
+def fit_block(series: Series, scales: Scales, step: PolynomialFit) -> PolynomialFit:
+    """The fit that knows the noise; a component without enough windows keeps its `step` fit."""
+    lengths = block_lengths(scales, series)
+    dim = len(lengths)
+    fits: dict[int, PolynomialFit | None] = {}
+    for m in sorted(set(lengths.tolist())):
+        windows = _held(lambda m=m: hat_windows(series, m, scales.noise_var))  # type: ignore[misc]
+        if sum(len(c.length) for c in windows()) < 3 * step.drift.mean.shape[1]:
+            fits[m] = None
+            continue
+        drift = _fit_drift(windows, scales.diffusion_rate, scales.speed, None)
+        fits[m] = _alternate(windows, scales.diffusion_rate, scales.speed, drift, _without_noise, scales.noise_var, m)
+    chosen = [fits[m] or step for m in lengths.tolist()]
+    return PolynomialFit(
+        Posterior(
+            *(np.stack([getattr(f.drift, name)[d] for d, f in enumerate(chosen)]) for name in ("mean", "precision"))
+        ),
+        Posterior(
+            *(
+                np.stack([getattr(f.diffusion_sq, name)[d] for d, f in enumerate(chosen)])
+                for name in ("mean", "precision")
+            )
+        ),
+        min(f.num_windows for f in chosen[:dim]),
+    )
+
+
+def residual_windows(
+    series: Series, scales: Scales, fit: PolynomialFit, *, noisy: bool
+) -> tuple[
+    Float64[Array, "windows dim"],
+    Float64[Array, " windows"],
+    Float64[Array, "windows dim"],
+    Float64[Array, "windows dim"],
+    Float64[Array, "windows dim"],
+]:
+    """Place, time, drift residual, second moment and its expectation under the fit, for every window."""
+    m = int(np.median(block_lengths(scales, series))) if noisy else 1
+    chunks = hat_windows(series, m, scales.noise_var) if noisy else step_windows(series)
+    rows = []
+    for c in chunks:
+        r = c.increment - c.integral @ fit.drift.mean.T
+        q = _without_noise(r, c.joined) if noisy else r * r
+        g = np.maximum(monomials.evaluate(c.centre, DIFFUSION_DEGREE) @ fit.diffusion_sq.mean.T, 0.0)
+        expected = np.where(np.isfinite(q), g * c.length[:, None], 0.0)
+        rows.append((c.before, c.length, r, np.where(np.isfinite(q), q, 0.0), expected))
+    place, time, residual, variation, expected = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return place, time, residual, variation, expected
+
+
+def _without_noise(r: Float64[Array, "windows dim"], joined: Bool[Array, " windows"]) -> Float64[Array, "windows dim"]:
+    """r_j² + r_j (r_{j-1} + r_{j+1}), whose mean is g times the length: neighbours cancel the noise in the square."""
+    q = np.full_like(r, np.nan)
+    both = joined[1:-1] & joined[:-2]
+    q[1:-1][both] = (r[1:-1] * (r[1:-1] + r[2:] + r[:-2]))[both]
+    return q
+
+
+def _held(make: Windows) -> Windows:
+    """Keep the windows of small data in memory; long data are walked anew each time, in flat memory."""
+    start = make()
+    first = next(start, None)
+    if first is None:
+        return lambda: iter(())
+    if next(start, None) is None:
+        return lambda: iter((first,))
+    return make
+
+
+Moment = Callable[[Float64[Array, "windows dim"], Bool[Array, " windows"]], Float64[Array, "windows dim"]]
+
+
+def _alternate(
+    windows: Windows,
+    rate: Float64[Array, " dim"],
+    speed: Float64[Array, " dim"],
+    drift: Posterior,
+    moment: Moment,
+    noise_var: Float64[Array, " dim"],
+    m: int,
+) -> PolynomialFit:
+    """Fit the diffusion from the residuals, then the drift anew with weights 1/g, then the diffusion once more."""
+    g = _fit_diffusion(windows, rate, drift.mean, None, moment, noise_var, m)
+    drift = _fit_drift(windows, rate, speed, g.mean)
+    g = _fit_diffusion(windows, rate, drift.mean, g.mean, moment, noise_var, m)
+    return PolynomialFit(drift, g, sum(len(c.length) for c in windows()))
+
+
+def _variance_rate(
+    places: Float64[Array, "windows dim"], rate: Float64[Array, " dim"], g: Float64[Array, "dim terms2"] | None
+) -> Float64[Array, "windows dim"]:
+    if g is None:
+        return np.broadcast_to(rate, places.shape)
+    return np.maximum(monomials.evaluate(places, DIFFUSION_DEGREE) @ g.T, 0.0) + _FLOOR * rate
+
+
+def _fit_drift(
+    windows: Windows,
+    rate: Float64[Array, " dim"],
+    speed: Float64[Array, " dim"],
+    g: Float64[Array, "dim terms2"] | None,
+) -> Posterior:
+    """Optimal linear instruments: features before the window over the variance rate there.
+
+    With W = instrument / v: (sum W F') b = sum W dL, and the noise of the right side has covariance sum W W' v T.
+    Neighbouring hats overlap, but summed against slowly varying instruments their noise is that of independent windows.
+    """
+    dim = len(rate)
+    terms = len(monomials.exponents(dim, DRIFT_DEGREE))
+    cross, right, noise = np.zeros((dim, terms, terms)), np.zeros((dim, terms)), np.zeros((dim, terms, terms))
+    for c in windows():
+        v = _variance_rate(c.before, rate, g)
+        for d in range(dim):
+            weighted = c.instrument / v[:, d : d + 1]
+            cross[d] += weighted.T @ c.integral
+            right[d] += weighted.T @ c.increment[:, d]
+            noise[d] += weighted.T @ (c.instrument * c.length[:, None])
+    prior = np.eye(terms) / (_PRIOR_WIDTH * speed[:, None, None]) ** 2
+    return _solve(cross, right, noise, prior)
+
+
+def _fit_diffusion(
+    windows: Windows,
+    rate: Float64[Array, " dim"],
+    drift: Float64[Array, "dim terms"],
+    g: Float64[Array, "dim terms2"] | None,
+    moment: Moment,
+    noise_var: Float64[Array, " dim"],
+    m: int,
+) -> Posterior:
+    """Weighted least squares of the second moment of the residuals; covariance from the scores and their neighbours."""
+    dim = len(rate)
+    terms = len(monomials.exponents(dim, DIFFUSION_DEGREE))
+    rows = []
+    cross, right = np.zeros((dim, terms, terms)), np.zeros((dim, terms))
+    for c in windows():
+        q = moment(c.increment - c.integral @ drift.T, c.joined)
+        good = np.isfinite(q).all(axis=1)
+        features = monomials.evaluate(c.centre[good], DIFFUSION_DEGREE, noise_var * (2.0 / 3.0) / m)
+        length = c.length[good, None]
+        spread = _variance_rate(c.before[good], rate, g) * length + 2.0 * noise_var / m
+        for d in range(dim):
+            weighted = features * (length / spread[:, d : d + 1] ** 2)
+            cross[d] += weighted.T @ (features * length)
+            right[d] += weighted.T @ q[good, d]
+        run = np.append(0, np.cumsum(~c.joined[:-1]))[good]  # rows of one run follow each other on a path
+        rows.append((features, length, spread, q[good], run))
+    prior = np.eye(terms) / (_PRIOR_WIDTH * rate[:, None, None]) ** 2
+    ridge = 1e-10 * np.trace(cross, axis1=1, axis2=2)[:, None, None] / terms * np.eye(terms)
+    mean = np.linalg.solve(cross + ridge, right[..., None])[..., 0]
+    noise = np.zeros_like(cross)
+    for features, length, spread, q, run in rows:
+        for d in range(dim):
+            score = (
+                features
+                * (length / spread[:, d : d + 1] ** 2)
+                * (q[:, d : d + 1] - (features * length) @ mean[d][:, None])
+            )
+            least = features * (_LEAST_ERROR * length / spread[:, d : d + 1])
+            noise[d] += score.T @ score + least.T @ least
+            for lag in (1, 2):
+                lagged = score[lag:].T @ (score[:-lag] * (run[lag:] == run[:-lag])[:, None])
+                noise[d] += lagged + lagged.T
+    return _solve(cross, right, _positive(noise), prior)
+
+
+def _positive(noise: Float64[Array, "dim terms terms"]) -> Float64[Array, "dim terms terms"]:
+    """The nearest matrices with no eigenvalue below a millionth of the largest."""
+    values, vectors = np.linalg.eigh(noise)
+    values = np.maximum(values, 1e-6 * values[:, -1:])
+    return np.einsum("dij,dj,dkj->dik", vectors, values, vectors)
+
+
+def _solve(
+    cross: Float64[Array, "dim terms terms"],
+    right: Float64[Array, "dim terms"],
+    noise: Float64[Array, "dim terms terms"],
+    prior: Float64[Array, "dim terms terms"],
+) -> Posterior:
+    """Posterior of b given cross b = right + noise."""
+    terms = cross.shape[1]
+    ridge = 1e-12 * np.trace(noise, axis1=1, axis2=2)[:, None, None] / terms * np.eye(terms)
+    whitened = np.linalg.solve(noise + ridge, np.concatenate([cross, right[..., None]], axis=2))
+    transposed = np.swapaxes(cross, 1, 2)
+    precision = transposed @ whitened[..., :-1] + prior
+    precision = 0.5 * (precision + np.swapaxes(precision, 1, 2))
+    mean = np.linalg.solve(precision, (transposed @ whitened[..., -1:]))[..., 0]
+    return Posterior(mean, precision)
+
+
+def _noise(
+    windows: Windows, drift: Float64[Array, "dim terms"], rough: Float64[Array, " dim"]
+) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """Diffusion rate, noise variance and its score, from squares and neighbouring products of the residuals.
+
+    E[r_i r_{i+1}] = -v under measurement noise of variance v, and 0 without it.
+    """
+    square, product, product_sq = np.zeros_like(rough), np.zeros_like(rough), np.zeros_like(rough)
+    time, pairs, num = 0.0, 0, 0
+    for c in windows():
+        r = c.increment - c.integral @ drift.T
+        neighbours = (r[1:] * r[:-1])[c.joined[:-1]]
+        square, product, product_sq = (
+            square + (r * r).sum(0),
+            product + neighbours.sum(0),
+            product_sq + (neighbours**2).sum(0),
+        )
+        time, pairs, num = time + c.length.sum(), pairs + len(neighbours), num + len(r)
+    if pairs == 0:
+        return square / time, np.zeros_like(rough), np.zeros_like(rough)
+    noise_var = np.maximum(-product / pairs, 0.0)
+    score = noise_var / np.sqrt(product_sq / pairs**2 + np.finfo(float).tiny)
+    rate = np.maximum((square - 2 * num * noise_var) / time, 1e-3 * rough)
+    return rate, noise_var, score

@@ -1,0 +1,80 @@
+"""Monomials in up to three variables: evaluation, deconvolution of measurement noise, derivatives and shifts."""
+
+from functools import cache
+from itertools import combinations_with_replacement, product
+from math import comb
+
+import numpy as np
+
+from fimsde.shapes import Array, Float64, Int
+
+
+@cache
+def exponents(dim: int, degree: int) -> Int[Array, "terms dim"]:
+    """Exponents of all monomials up to a degree: degree ascending, then x1x1, x1x2, x1x3, x2x2, ..."""
+    rows = [
+        np.bincount(c, minlength=dim) for m in range(degree + 1) for c in combinations_with_replacement(range(dim), m)
+    ]
+    return np.array(rows, dtype=np.int64)
+
+
+def evaluate(
+    x: Float64[Array, "points dim"], degree: int, noise_var: Float64[Array, " dim"] | None = None
+) -> Float64[Array, "points terms"]:
+    """Monomials at x; with `noise_var`, at noisy x, polynomials whose expectation is the monomial at the true state.
+
+    For x = u + e with normal e of variance v: E[x² - v] = u² and E[x³ - 3 v x] = u³.
+    """
+    powers = _powers(x, degree, np.zeros(x.shape[1]) if noise_var is None else noise_var)
+    exps = exponents(x.shape[1], degree)
+    out = np.empty((len(x), len(exps)))
+    for k, row in enumerate(exps):
+        used = [powers[j][p] for j, p in enumerate(row) if p]
+        out[:, k] = 1.0 if not used else used[0]
+        for factor in used[1:]:
+            out[:, k] *= factor
+    return out
+
+
+def _powers(
+    x: Float64[Array, "points dim"], degree: int, v: Float64[Array, " dim"]
+) -> list[list[Float64[Array, " points"]]]:
+    """powers[j][p]: deconvolved p-th power of component j, by the recursion of the Hermite polynomials."""
+    out = []
+    for j in range(x.shape[1]):
+        own = [np.ones(len(x)), x[:, j]]
+        for p in range(2, degree + 1):
+            own.append(x[:, j] * own[p - 1] - (p - 1) * v[j] * own[p - 2])
+        out.append(own)
+    return out
+
+
+@cache
+def derivative(dim: int, degree: int, j: int) -> Float64[Array, "terms terms"]:
+    """Matrix A with d/dx_j (b · monomials) = (A b) · monomials."""
+    exps = exponents(dim, degree)
+    index = {tuple(e): k for k, e in enumerate(exps)}
+    out = np.zeros((len(exps), len(exps)))
+    for k, e in enumerate(exps):
+        if e[j]:
+            lower = e.copy()
+            lower[j] -= 1
+            out[index[tuple(lower)], k] = e[j]
+    return out
+
+
+@cache
+def shift_terms(
+    dim: int, degree: int
+) -> tuple[Int[Array, " entries"], Int[Array, " entries"], Float64[Array, " entries"], Int[Array, "entries dim"]]:
+    """Entries of the shift matrix: row, column, binomial factor, and the powers of the shift."""
+    exps = exponents(dim, degree)
+    index = {tuple(e): k for k, e in enumerate(exps)}
+    rows, columns, factors, powers = [], [], [], []
+    for k, e in enumerate(exps):
+        for lower in product(*(range(p + 1) for p in e)):
+            rows.append(k)
+            columns.append(index[lower])
+            factors.append(float(np.prod([comb(int(p), q) for p, q in zip(e, lower, strict=True)])))
+            powers.append(e - np.array(lower))
+    return np.array(rows), np.array(columns), np.array(factors), np.array(powers)

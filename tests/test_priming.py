@@ -1,0 +1,241 @@
+"""The candidate bank: exact identities of its parts, calibration of its posteriors, and what it must not depend on."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks import check_mean, check_variance
+from fimsde.normalise import fit_normaliser
+from fimsde.observations import read
+from fimsde.priming import compiled, fit, monomials, windows
+from fimsde.priming.candidates import NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.priming.origin import around_origin
+from fimsde.simulate import simulate
+from fimsde.transitions import to_transitions
+from problems import OrnsteinUhlenbeck
+
+
+def ou_series(num_paths=1, num_times=2000, gap=0.01, noise_std=0.0, seed=0):
+    """Ornstein-Uhlenbeck paths in their stationary state, as the priming stage sees them; not normalised."""
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
+    rng = np.random.default_rng(seed)
+    x0 = rng.standard_normal((num_paths, 1)) * np.sqrt(ou.stationary_variance())
+    paths = simulate(ou, x0, np.arange(num_times) * gap, seed=seed).values
+    obs = read(paths + noise_std * rng.standard_normal(paths.shape), dt=gap)
+    return windows.to_series(to_transitions(obs))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_shift_matrix_moves_the_origin_of_a_polynomial(dim):
+    rng = np.random.default_rng(dim)
+    x, shift = rng.standard_normal((5, dim)), rng.standard_normal(dim)
+    tables = monomials.shift_terms(dim, 3)
+    matrix = compiled.shift_matrix(shift, *tables, len(monomials.exponents(dim, 3)))
+    np.testing.assert_allclose(
+        monomials.evaluate(x + shift, 3), monomials.evaluate(x, 3) @ matrix.T, rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_deconvolved_monomials_have_the_clean_monomial_as_expectation(dim):
+    """Gauss-Hermite quadrature is exact for these degrees, so there is no sampling error to excuse a miss."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+    weights = weights / weights.sum()
+    u, v = np.array([0.7, -1.2, 0.4])[:dim], np.array([0.3, 0.05, 1.1])[:dim]
+    grid = np.stack(np.meshgrid(*[nodes] * dim, indexing="ij"), -1).reshape(-1, dim)
+    weight = np.prod(np.stack(np.meshgrid(*[weights] * dim, indexing="ij"), -1).reshape(-1, dim), axis=1)
+    noisy = u + np.sqrt(v) * grid
+    clean = monomials.evaluate(u[None], 3)[0]
+    np.testing.assert_allclose(weight @ monomials.evaluate(noisy, 3, v), clean, rtol=1e-12)
+    assert np.abs(weight @ monomials.evaluate(noisy, 3) - clean).max() > 0.1, "without deconvolution the test must fail"
+
+
+def test_windows_are_differences_of_block_means():
+    series = ou_series(num_times=60)
+    (chunk,) = windows.hat_windows(series, 4, np.zeros(1))
+    np.testing.assert_allclose(chunk.increment[0, 0], series.y[8:12].mean() - series.y[4:8].mean(), rtol=1e-12)
+    np.testing.assert_allclose(chunk.before[0, 0], series.y[0:4].mean(), rtol=1e-12)
+    np.testing.assert_allclose(chunk.length[0], 4 * 0.01, rtol=1e-12)
+
+
+def test_window_integrals_are_exact_for_cubic_motion():
+    """On x = t the features are powers of time, and the four-point rule integrates cubics exactly."""
+    t = np.linspace(0.0, 1.0, 41)
+    series = windows.Series(t[:, None], np.append(np.diff(t), 0.0), np.array([0, 41]))
+    (chunk,) = windows.hat_windows(series, 3, np.zeros(1))
+    start = t[3]
+    fine = np.linspace(0, 5, 500_001)  # steps of the window, in units of the gap
+    weight = np.minimum(np.floor(fine) + 1, 5 - np.floor(fine)) / 3
+    weight[-1] = 0
+    for power in range(4):
+        exact = np.trapezoid(weight * (start + fine * 0.025) ** power, fine) * 0.025
+        np.testing.assert_allclose(chunk.integral[0, power], exact, rtol=1e-5)
+
+
+def test_chunks_change_nothing(monkeypatch):
+    paths = [ou_series(num_times=n, seed=n).y for n in (400, 30, 3, 90)]
+    series = windows.to_series(to_transitions(read(paths, dt=0.01)))
+
+    def everything(m):
+        chunks = list(windows.hat_windows(series, m, np.zeros(1)))
+        return np.concatenate([np.column_stack([c.increment, c.integral, c.length]) for c in chunks]), len(chunks)
+
+    whole = {m: everything(m)[0] for m in (1, 3)}
+    steps = np.concatenate([c.increment for c in windows.step_windows(series)])
+    monkeypatch.setattr(windows, "_CHUNK", 25)
+    for m in (1, 3):
+        parts, number = everything(m)
+        assert number > 1
+        np.testing.assert_array_equal(parts, whole[m])
+    np.testing.assert_array_equal(np.concatenate([c.increment for c in windows.step_windows(series)]), steps)
+
+
+def test_elimination_of_independent_terms_keeps_the_significant_ones():
+    mean, precision = np.array([3.0, 0.1, -2.0, 0.4]), np.diag([1.0, 4.0, 9.0, 25.0])  # t² = 9, 0.04, 36, 4
+    score, best, average = compiled.eliminate(mean, precision, 5.0)
+    np.testing.assert_allclose(best, [3.0, 0.0, -2.0, 0.0])
+    assert score == pytest.approx(0.04 + 4.0 + 2 * 5.0)
+    chi2 = np.cumsum([0.0, 0.04, 4.0, 9.0, 36.0])
+    weights = np.exp(-0.5 * (chi2 + 5.0 * np.arange(4, -1, -1)))
+    present = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(average, weights @ (present * mean) / weights.sum(), rtol=1e-12)
+
+
+def test_elimination_of_dependent_terms_refits_the_others():
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 4))
+    target = design @ np.array([1.0, 0.0, 2.0, 0.0]) + 0.01 * rng.standard_normal(50)
+    precision = design.T @ design / 1e-4
+    mean = np.linalg.lstsq(design, target)[0]
+    _, best, _ = compiled.eliminate(mean, precision, 12.0)
+    refit = np.linalg.lstsq(design[:, [0, 2]], target)[0]
+    np.testing.assert_allclose(best, [refit[0], 0, refit[1], 0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("precision", [1e2, 1e6])
+def test_a_cubic_is_sparse_around_its_centre_wherever_it_lies(precision):
+    """(x - c)³ - (x - c) has four terms around zero and two around c; the others are found to be zero there."""
+    tables = monomials.shift_terms(1, 3)
+    for centre in (-1.13, 0.6):
+        around = compiled.shift_matrix(np.array([-centre]), *tables, 4)
+        noise = 0.5 * np.array([1, -1, 1, -1]) / np.sqrt(precision)
+        mean = (around.T @ (np.array([0.0, -1.0, 0.0, 1.0]) + noise))[None]
+        back = compiled.shift_matrix(np.array([centre]), *tables, 4)
+        post = fit.Posterior(mean, (around @ (precision * np.eye(4)) @ around.T)[None])
+        sparse = back.T @ around_origin(post, None, 7.0)[0]
+        assert np.abs(sparse[[0, 2]]).max() < 0.7 / np.sqrt(precision)
+        assert sparse[[1, 3]] == pytest.approx([-1, 1], abs=2 / np.sqrt(precision))
+
+
+def posterior_scores(kind, noise_std, seeds=range(200)):
+    """(estimate - truth) / standard error of the slope of the drift in a linear fit, over independent data sets."""
+    scores = []
+    for seed in seeds:
+        series = ou_series(num_paths=20, num_times=300, gap=0.02, noise_std=noise_std, seed=seed)
+        step, scales = fit.fit_step(series)
+        post = (step if kind == "step" else fit.fit_block(series, scales, step)).drift
+        linear = post.precision[0][:2, :2]
+        slope = np.linalg.solve(linear, (post.precision[0] @ post.mean[0])[:2])[1]
+        truth = -1.5 / (1 - 1.5 * 0.02 / 2)  # of the trapezoidal rule on the Euler chain of this equation
+        scores.append((slope - truth) / np.sqrt(np.linalg.inv(linear)[1, 1]))
+    return np.array(scores)
+
+
+@pytest.mark.slow
+def test_posterior_of_the_step_fit_is_calibrated_on_clean_data():
+    """Buys trust in the standard errors: mean 0 and variance 1 of 200 standardised errors, false alarms 1e-6 each."""
+    scores = posterior_scores("step", 0.0)
+    check_mean(scores, 0.0, 1.0)
+    check_variance(scores, 1.0)
+
+
+@pytest.mark.slow
+def test_the_block_fit_is_unbiased_under_noise_and_the_step_fit_is_not():
+    """Buys trust in the instruments; the step fit is the negative control. False alarms 1e-6."""
+    noisy = posterior_scores("block", 0.1)
+    check_mean(noisy, 0.0, noisy.var())
+    with pytest.raises(AssertionError, match="standard errors"):
+        check_mean(posterior_scores("step", 0.1, range(20)), 0.0, 1.0)
+
+
+def test_noise_variance_is_estimated_and_is_nothing_on_clean_data():
+    _, noisy = fit.fit_step(ou_series(num_times=20_000, noise_std=0.1))
+    assert noisy.noise_var[0] == pytest.approx(0.01, rel=0.05)
+    assert noisy.noise_score[0] > 30
+    _, clean = fit.fit_step(ou_series(num_times=20_000))
+    assert clean.noise_score[0] < 5
+    assert clean.diffusion_rate[0] == pytest.approx(0.49, rel=0.05)
+
+
+def normalised(values, dt=0.01):
+    tr = to_transitions(read(values, dt=dt))
+    return fit_normaliser(tr).transitions(tr)
+
+
+@pytest.fixture(scope="module")
+def plane_paths():
+    rng = np.random.default_rng(3)
+    ou = OrnsteinUhlenbeck(dim=2)
+    paths = simulate(ou, rng.standard_normal((6, 2)), np.arange(200) * 0.01, seed=1).values
+    return paths + 0.02 * rng.standard_normal(paths.shape)
+
+
+def test_bank_has_the_advertised_shapes(plane_paths):
+    bank = make_bank(normalised(plane_paths))
+    primed = ask(bank, np.zeros((5, 2)))
+    assert primed.drift.shape == (5, 2, NUM_DRIFT)
+    assert primed.diffusion_sq.shape == (5, 2, NUM_DIFFUSION)
+    assert bank.descriptors.shape == (2, NUM_DESCRIPTORS)
+    assert np.all(primed.diffusion_sq >= 0)
+
+
+def test_bank_does_not_depend_on_the_order_of_paths(plane_paths):
+    x = np.random.default_rng(0).standard_normal((7, 2))
+    forward, backward = (ask(make_bank(normalised(p)), x) for p in (plane_paths, plane_paths[::-1].copy()))
+    np.testing.assert_allclose(forward.drift, backward.drift, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(forward.residual, backward.residual, rtol=1e-6, atol=1e-6)
+
+
+@given(
+    scale=st.sampled_from([1e-9, 1e-3, 1.0, 1e9]),
+    offset=st.floats(-100, 100),
+    time_scale=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+def test_bank_follows_a_change_of_units(plane_paths, scale, offset, time_scale):
+    """In normalised coordinates nothing changes, up to the rounding of the shifted data."""
+    x = np.random.default_rng(0).standard_normal((7, 2))
+    plain = ask(make_bank(normalised(plane_paths)), x)
+    moved = ask(make_bank(normalised(plane_paths * scale + scale * offset, dt=0.01 * time_scale)), x)
+    np.testing.assert_allclose(moved.drift, plain.drift, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(moved.diffusion_sq, plain.diffusion_sq, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("lengths", [[3], [2, 2], [2] * 40, [5, 3, 2], [700]])
+def test_bank_reads_any_shape_of_data(lengths):
+    rng = np.random.default_rng(len(lengths))
+    paths = [np.cumsum(rng.standard_normal((n, 2)), axis=0) for n in lengths]
+    primed = ask(make_bank(normalised(paths)), rng.standard_normal((4, 2)))
+    for values in (primed.drift, primed.diffusion_sq, primed.error, primed.residual, primed.excess):
+        assert np.isfinite(values).all()
+
+
+def test_bank_reads_motion_without_noise():
+    t = np.arange(500) * 0.01
+    tr = to_transitions(read(np.stack([np.cos(t), -np.sin(t)], axis=1), dt=0.01))
+    normaliser = fit_normaliser(tr)
+    bank = make_bank(normaliser.transitions(tr))
+    x = np.array([[1.0, 0.0], [0.0, 0.5]])
+    drift = normaliser.undo_drift(np.moveaxis(ask(bank, normaliser.states(x)).drift, 2, 0))
+    assert np.abs(drift[2] - np.stack([x[:, 1], -x[:, 0]], axis=1)).max() < 1e-3, "the linear candidate is the rotation"
+
+
+def test_a_known_origin_is_used(plane_paths):
+    tr = normalised(plane_paths)
+    x = np.ones((1, 2))
+    searched, given_ = ask(make_bank(tr), x).drift, ask(make_bank(tr, np.array([0.3, 0.1])), x).drift
+    last = NUM_DRIFT // 2 - 1
+    assert not np.allclose(searched[..., last], given_[..., last])
+    np.testing.assert_array_equal(
+        np.delete(searched, [last, NUM_DRIFT - 1], -1), np.delete(given_, [last, NUM_DRIFT - 1], -1)
+    )
