@@ -1,5 +1,51 @@
 """fimsde: the stochastic differential equation behind your time series, zero-shot."""
 
-from fimsde._version import __version__
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+from fimsde._version import __version__
+from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
+from fimsde.observations import Observations, read
+from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
+from fimsde.simulate import Paths, simulate
+
+if TYPE_CHECKING:
+    from fimsde.estimate import EstimatedSDE, estimate
+    from fimsde.model.fim import FIMSDE
+
+# Names that need torch are imported on first use: reading data and simulating do not load it.
+_LATER = {"EstimatedSDE": "fimsde.estimate", "estimate": "fimsde.estimate", "FIMSDE": "fimsde.model.fim"}
+
+__all__ = [  # noqa: RUF022 — in the order of the road
+    "read",
+    "Observations",
+    "estimate",
+    "EstimatedSDE",
+    "FIMSDE",
+    "simulate",
+    "Paths",
+    "SDE",
+    "FunctionSDE",
+    "AffineSDE",
+    "LogSDE",
+    "ExpSDE",
+    "FimsdeError",
+    "InvalidObservationsError",
+    "ConfigError",
+    "CheckpointError",
+    "DatasetError",
+    "DataWarning",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'fimsde' has no attribute {name!r}")
+    value = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
