@@ -6,7 +6,7 @@ is `PriorConfig.paper()`. Shares are relative: (1, 2, 3) means one, two and thre
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import comb, isfinite
 from pathlib import Path
@@ -157,7 +157,7 @@ class PriorConfig:
         return to_toml(self.to_mapping())
 
     @staticmethod
-    def from_mapping(mapping: Mapping[str, Any]) -> "PriorConfig":
+    def from_mapping(mapping: object) -> "PriorConfig":
         """A config from parsed JSON or TOML. Missing keys take their defaults, unknown keys are errors."""
         return build(PriorConfig, mapping, "the prior")
 

@@ -10,7 +10,7 @@ from fimsde.errors import ConfigError
 T = TypeVar("T")
 
 
-def build(kind: type[T], mapping: Any, where: str) -> T:
+def build(kind: type[T], mapping: object, where: str) -> T:
     """The dataclass `kind` from nested dictionaries and lists. Unknown keys and wrong types are errors.
 
     Args:
