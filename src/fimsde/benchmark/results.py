@@ -1,0 +1,143 @@
+"""Results on disk: one small JSON file per task, method and repetition, complete or absent."""
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fimsde.benchmark.tasks import Task
+from fimsde.errors import DatasetError
+from fimsde.metrics.likelihood import TransitionLikelihood
+from fimsde.metrics.vector_field import FieldError
+
+_FORMAT = 1  # raise when older files no longer mean the same
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PathScore:
+    """Model paths against the reference paths of one comparison.
+
+    Attributes:
+        failure: Why there is no number, or None. One lost path makes a run failed, as in the paper.
+        value: The paper's estimate before clipping.
+        unmatched: Without the pairs that share a start.
+        p_value: Of the permutation test.
+        simulation_cpu_seconds: Time to simulate all paths.
+    """
+
+    failure: str | None
+    value: float | None
+    unmatched: float | None
+    p_value: float | None
+    simulation_cpu_seconds: float
+
+    @property
+    def printed(self) -> float | None:
+        """The number in the paper's tables: clipped at zero."""
+        return None if self.value is None else max(self.value, 0.0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one method achieved on one task.
+
+    Attributes:
+        task: The data.
+        method: Name of the method.
+        title: Its name in tables.
+        method_settings: With what settings.
+        failure: Why there is no estimate, or None.
+        fit_cpu_seconds: Time of the fit alone.
+        grid_error: Errors on the paper's grid, None if there is no truth or no equation.
+        data_error: Errors at the clean states of the data.
+        likelihood: Of held-out steps.
+        scores: By the name of the comparison; empty if paths were not compared.
+        versions: Of what computed it.
+    """
+
+    task: Task
+    method: str
+    title: str
+    method_settings: str
+    failure: str | None
+    fit_cpu_seconds: float
+    grid_error: FieldError | None
+    data_error: FieldError | None
+    likelihood: TransitionLikelihood | None
+    scores: dict[str, PathScore]
+    versions: dict[str, str]
+
+
+def result_file(folder: Path, task: Task, method: str, method_settings: str) -> Path:
+    """Where a result lies; readable, and different for every setting of task and method."""
+    key = json.dumps([_FORMAT, asdict(task), method, method_settings], sort_keys=True)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+    group = Path(task.experiment, task.system, task.setting.replace("=", "").replace(",", "-"))
+    return folder / group / f"{method}-{task.repetition}-{digest}.json"
+
+
+def save(result: Result, folder: Path) -> None:
+    """Write a result under its final name only when it is complete."""
+    file = result_file(folder, result.task, result.method, result.method_settings)
+    text = json.dumps({"format": _FORMAT, **_plain(asdict(result))}, indent=1, allow_nan=False) + "\n"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".", suffix=".tmp", delete=False) as unfinished:
+        try:
+            unfinished.write(text)
+            unfinished.flush()
+            os.fsync(unfinished.fileno())
+            os.chmod(unfinished.name, 0o644)
+            os.replace(unfinished.name, file)
+        except BaseException:
+            os.unlink(unfinished.name)
+            raise
+
+
+def read_all(folder: Path, experiment: str) -> list[Result]:
+    """All stored results of an experiment, in a fixed order."""
+    return [read(file) for file in sorted(_files(folder / experiment))]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in folder.rglob("*.json") if not file.name.startswith("."))
+
+
+def read(file: Path) -> Result:
+    """One stored result; a damaged file is an error that names it."""
+    try:
+        stored = _numbers(json.loads(file.read_text()))
+        if stored.pop("format") != _FORMAT:
+            raise ValueError("written by another version")
+        return Result(
+            task=Task(**stored.pop("task")),
+            grid_error=_optional(FieldError, stored.pop("grid_error")),
+            data_error=_optional(FieldError, stored.pop("data_error")),
+            likelihood=_optional(TransitionLikelihood, stored.pop("likelihood")),
+            scores={name: PathScore(**score) for name, score in stored.pop("scores").items()},
+            **stored,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DatasetError(f"{file} is not a readable result ({error}); delete it and run again.") from error
+
+
+def _optional(kind: type[T], stored: dict[str, Any] | None) -> T | None:
+    return None if stored is None else kind(**stored)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities: they are written as text."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _numbers(entry) for key, entry in value.items()}
+    return float(value) if value in ("inf", "-inf", "nan") else value
