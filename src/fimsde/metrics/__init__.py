@@ -1,0 +1,1 @@
+"""How far an equation is from the truth, or from data it has not seen."""
