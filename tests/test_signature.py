@@ -1,5 +1,7 @@
 """The signature kernel against its definition, explicit signatures, closed forms, and reference numbers."""
 
+import subprocess
+import sys
 from itertools import combinations
 from math import comb, sqrt
 
@@ -123,6 +125,22 @@ def test_a_pair_does_not_depend_on_neighbours_or_threads():
         assert np.array_equal(levels(x, y, threads=threads), together)
     for j in (0, 15, 16, 36):
         assert np.array_equal(levels(x[2:3], y[j : j + 1])[0, 0], together[2, j])
+
+
+def test_memory_grows_with_the_length_and_not_with_its_square():
+    """A path of 6000 points against itself: one array of all pairs of points would take 288 MB."""
+    script = """
+import resource, numpy as np
+from fimsde.metrics.signature import self_gram
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+path = lambda n: np.random.default_rng(0).normal(scale=0.1, size=(1, n, 1)).cumsum(axis=1)
+self_gram(path(60))
+before = peak()
+self_gram(path(6000))
+print(peak() - before)
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(result.stdout) < 50
 
 
 @given(seed=st.integers(0, 1000), dim=st.integers(1, 3), static=st.sampled_from(["rbf", "linear"]))
