@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
+from fimsde.model.fused import BlockedKeysValues, fused_attention, is_applicable, to_blocks
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,27 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(config.embed, 2 * config.embed)
         self.out = nn.Linear(config.embed, config.embed)
 
-    def project(self, encoded: Float[Tensor, "batch n embed"]) -> KeysValues:
-        """Keys and values of the context, contiguous per head because every query block streams through them."""
-        keys, values = self.key_value(encoded).chunk(2, dim=-1)
-        return KeysValues(
-            _split_heads(keys, self.num_heads).contiguous(),
-            _split_heads(values, self.num_heads).contiguous(),
-        )
+    def project(self, encoded: Float[Tensor, "batch n embed"], *, masked: bool) -> KeysValues | BlockedKeysValues:
+        """Keys and values of the context; in blocks for the compiled attention where that applies."""
+        keys, values = (_split_heads(t, self.num_heads) for t in self.key_value(encoded).chunk(2, dim=-1))
+        if not masked and is_applicable(encoded, keys.shape[-1]):
+            return to_blocks(keys, values)
+        return KeysValues(keys.contiguous(), values.contiguous())
 
     def forward(
         self,
         h: Float[Tensor, "batch queries embed"],
-        context: KeysValues,
+        context: KeysValues | BlockedKeysValues,
         mask: Bool[Tensor, "batch n"] | None,
     ) -> Float[Tensor, "batch queries embed"]:
         """Read the context for each query; `mask` is None when every token is real."""
+        queries = _split_heads(self.query(h), self.num_heads)
+        if isinstance(context, BlockedKeysValues) and not (self.training or torch.is_grad_enabled()):
+            return self.out(_join_heads(fused_attention(queries, context)))
+        keys = context.keys if isinstance(context, KeysValues) else context.plain_keys()
         read = F.scaled_dot_product_attention(
-            _split_heads(self.query(h), self.num_heads),
-            context.keys,
+            queries,
+            keys,
             context.values,
             attn_mask=None if mask is None else mask[:, None, None, :],
             dropout_p=self.dropout if self.training else 0.0,

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from fimsde.errors import ConfigError
 from fimsde.normalise import Statistics
 
-Preset = Literal["paper", "ablation-10m", "ablation-5m", "tiny"]
+PRESETS = ("paper", "ablation-10m", "ablation-5m", "tiny")
 
 _LARGEST = {  # no sensible model comes near; a hostile config is stopped here
     "max_dim": 64,
@@ -36,33 +36,12 @@ class ModelConfig:
     heads: int = 8  # attention heads, in encoder and stacks
     feed_forward: int = 1024  # hidden width inside every layer
     head_hidden: tuple[int, ...] = (256, 256)  # hidden widths of the output networks
-    dropout: float = 0.1  # in training mode only
+    dropout: int | float = 0.1  # in training mode only
     statistics: Statistics = "observations"  # states the spatial normalisation looks at; see fimsde.normalise
-    target_gap: float = 0.01  # geometric mean of the gaps after normalisation
+    target_gap: int | float = 0.01  # geometric mean of the gaps after normalisation
 
     def __post_init__(self) -> None:
-        for name, largest in _LARGEST.items():
-            _check_size(name, getattr(self, name), largest)
-        if not isinstance(self.head_hidden, tuple) or len(self.head_hidden) > 16:
-            raise ConfigError(
-                f"head_hidden is {_short(self.head_hidden)}; expected at most 16 widths, for instance [256, 256]."
-            )
-        for i, width in enumerate(self.head_hidden):
-            _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
-        if self.embed % 4 or self.embed % self.heads:
-            raise ConfigError(
-                f"embed is {self.embed} with {self.heads} heads; expected a multiple of heads, and of 4 (features)."
-            )
-        _check_number("dropout", self.dropout)
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {_short(self.dropout)}; expected a probability of at least 0 and below 1.")
-        _check_number("target_gap", self.target_gap)
-        if not 0 < self.target_gap < 1e6:
-            raise ConfigError(f"target_gap is {_short(self.target_gap)}; expected a positive time, 0.01 in the paper.")
-        if self.statistics not in get_args(Statistics):
-            raise ConfigError(
-                f"statistics is {_short(self.statistics)}; expected one of {', '.join(get_args(Statistics))}."
-            )
+        _check(vars(self))
         if self.num_parameters > _LARGEST_MODEL:
             raise ConfigError(
                 f"these sizes make {self.num_parameters:.3g} parameters; at most {_LARGEST_MODEL:.3g} are allowed. "
@@ -81,7 +60,7 @@ class ModelConfig:
         return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
 
     @staticmethod
-    def preset(name: Preset) -> "ModelConfig":
+    def preset(name: str) -> "ModelConfig":
         """A configuration by name: `paper`, the two smaller ones of its ablation, or `tiny` for tests."""
         match name:
             case "paper":  # 20 932 231 parameters: the published 20 965 255 less a map of 33 024 that is never used
@@ -93,7 +72,7 @@ class ModelConfig:
             case "tiny":  # 75 k
                 return ModelConfig(embed=32, heads=4, functional_layers=2, feed_forward=64, head_hidden=(32, 32))
             case _:
-                raise ConfigError(f"preset {_short(name)} is not known; expected one of {', '.join(get_args(Preset))}.")
+                raise ConfigError(f"preset {_short(name)} is not known; expected one of {', '.join(PRESETS)}.")
 
     def to_json(self) -> str:
         """The settings as JSON text."""
@@ -109,7 +88,28 @@ class ModelConfig:
         values = dict(settings)
         if isinstance(values.get("head_hidden"), list):
             values["head_hidden"] = tuple(values["head_hidden"])
+        _check({field.name: field.default for field in fields(ModelConfig)} | values)
         return ModelConfig(**values)
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    """Types and ranges of all settings; on plain values, so that nothing is built from wrong ones."""
+    for name, largest in _LARGEST.items():
+        _check_size(name, settings[name], largest)
+    embed, heads, hidden = settings["embed"], settings["heads"], settings["head_hidden"]
+    if embed % 4 or embed % heads:
+        raise ConfigError(f"embed is {embed} with {heads} heads; expected a multiple of heads, and of 4 (features).")
+    if not isinstance(hidden, tuple) or len(hidden) > 16:
+        raise ConfigError(f"head_hidden is {_short(hidden)}; expected at most 16 widths, for instance [256, 256].")
+    for i, width in enumerate(hidden):
+        _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
+    dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]
+    if not _is_number(dropout) or not 0 <= dropout < 1:
+        raise ConfigError(f"dropout is {_short(dropout)}; expected a probability of at least 0 and below 1.")
+    if not _is_number(target_gap) or not 0 < target_gap < 1e6:
+        raise ConfigError(f"target_gap is {_short(target_gap)}; expected a positive time, 0.01 in the paper.")
+    if statistics not in get_args(Statistics):
+        raise ConfigError(f"statistics is {_short(statistics)}; expected one of {', '.join(get_args(Statistics))}.")
 
 
 def _check_size(name: str, value: object, largest: int) -> None:
@@ -119,9 +119,8 @@ def _check_size(name: str, value: object, largest: int) -> None:
         raise ConfigError(f"{name} is {_short(value)}; expected 1 to {largest}.")
 
 
-def _check_number(name: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {_short(value)}; expected a number.")
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _short(value: object) -> str:

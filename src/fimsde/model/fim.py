@@ -11,11 +11,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fimsde.model.attention import KeysValues
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Encoder, Tokens
 from fimsde.model.initialise import initialise
-from fimsde.model.operator import Operator
+from fimsde.model.operator import LayerContext, Operator
 from fimsde.model.untrusted import read_json, read_tensors
 from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
 
@@ -34,9 +33,9 @@ class Context:
 
     encoded: Float[Tensor, "batch n embed"]
     mask: Bool[Tensor, "batch n"] | None
-    drift: tuple[KeysValues, ...]
-    diffusion: tuple[KeysValues, ...]
-    log_variance: tuple[KeysValues, ...]
+    drift: tuple[LayerContext, ...]
+    diffusion: tuple[LayerContext, ...]
+    log_variance: tuple[LayerContext, ...]
 
 
 class FIMSDE(nn.Module, ModelHubMixin):
@@ -69,12 +68,13 @@ class FIMSDE(nn.Module, ModelHubMixin):
     def encode(self, tokens: Tokens) -> Context:
         """Read the transitions of a batch of systems."""
         encoded = self.encoder(tokens)
+        masked = not bool(tokens.mask.all())
         return Context(
             encoded=encoded,
-            mask=None if bool(tokens.mask.all()) else tokens.mask,
-            drift=self.drift_operator.project(encoded),
-            diffusion=self.diffusion_operator.project(encoded),
-            log_variance=self.log_variance_operator.project(encoded.detach()),
+            mask=tokens.mask if masked else None,
+            drift=self.drift_operator.project(encoded, masked=masked),
+            diffusion=self.diffusion_operator.project(encoded, masked=masked),
+            log_variance=self.log_variance_operator.project(encoded.detach(), masked=masked),
         )
 
     def drift(

@@ -10,6 +10,9 @@ from torch.nn import functional as F
 
 from fimsde.model.attention import CrossAttention, KeysValues, ResidualBlock
 from fimsde.model.config import ModelConfig
+from fimsde.model.fused import BlockedKeysValues
+
+LayerContext = KeysValues | BlockedKeysValues
 
 
 class FunctionalLayer(nn.Module):
@@ -21,7 +24,7 @@ class FunctionalLayer(nn.Module):
         self.block = ResidualBlock(config)
 
     def forward(
-        self, h: Float[Tensor, "batch queries embed"], context: KeysValues, mask: Bool[Tensor, "batch n"] | None
+        self, h: Float[Tensor, "batch queries embed"], context: LayerContext, mask: Bool[Tensor, "batch n"] | None
     ) -> Float[Tensor, "batch queries embed"]:
         return self.block(h, self.attention(h, context, mask))
 
@@ -50,14 +53,14 @@ class Operator(nn.Module):
         self.layers = nn.ModuleList(FunctionalLayer(config) for _ in range(config.functional_layers))
         self.head = OutputHead(config, num_outputs)
 
-    def project(self, encoded: Float[Tensor, "batch n embed"]) -> tuple[KeysValues, ...]:
+    def project(self, encoded: Float[Tensor, "batch n embed"], *, masked: bool) -> tuple[LayerContext, ...]:
         """Keys and values of every layer, made once per context."""
-        return tuple(cast(FunctionalLayer, layer).attention.project(encoded) for layer in self.layers)
+        return tuple(cast(FunctionalLayer, layer).attention.project(encoded, masked=masked) for layer in self.layers)
 
     def forward(
         self,
         h: Float[Tensor, "batch queries embed"],
-        context: tuple[KeysValues, ...],
+        context: tuple[LayerContext, ...],
         mask: Bool[Tensor, "batch n"] | None,
         chunk: int,
     ) -> Float[Tensor, "batch queries outputs"]:
@@ -67,7 +70,7 @@ class Operator(nn.Module):
     def _rows(
         self,
         h: Float[Tensor, "batch queries embed"],
-        context: tuple[KeysValues, ...],
+        context: tuple[LayerContext, ...],
         mask: Bool[Tensor, "batch n"] | None,
     ) -> Float[Tensor, "batch queries outputs"]:
         for layer, keys_values in zip(self.layers, context, strict=True):
