@@ -64,12 +64,14 @@ class EstimatedSDE:
 
     def drift(self, x: Locations) -> Fields:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
-        locations = self._asked(x)
+        locations = to_locations(x, self.dim)
+        self._warn_if_outside(locations)
         return self.normaliser.undo_drift(self._read(self.model.drift, locations)).reshape(np.shape(x))
 
     def diffusion(self, x: Locations) -> Fields:
         """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
-        locations = self._asked(x)
+        locations = to_locations(x, self.dim)
+        self._warn_if_outside(locations)
         return self.normaliser.undo_diffusion(self._read(self.model.diffusion, locations)).reshape(np.shape(x))
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
@@ -128,19 +130,17 @@ class EstimatedSDE:
         low, high = (self.normaliser.undo_states(z) for z in corners) if box is None else box
         return tabulate(self, low, high, tolerance, max_nodes)
 
-    def _asked(self, x: Locations) -> Float64[Array, "queries dim"]:
-        locations = to_locations(x, self.dim)
-        outside = np.flatnonzero(~self.inside(locations))
+    def _warn_if_outside(self, x: Float64[Array, "queries dim"]) -> None:
+        outside = np.flatnonzero(~self.inside(x))
         if len(outside):
             i = outside[0]
             warnings.warn(
-                f"{len(outside)} of {len(locations)} locations are outside the data (the first is index {i}, "
-                f"{np.array2string(locations[i], precision=4)}): the values there are extrapolated. "
+                f"{len(outside)} of {len(x)} locations are outside the data (the first is index {i}, "
+                f"{np.array2string(x[i], precision=4)}): the values there are extrapolated. "
                 "inside(x) tells which; fields(x) does not warn.",
                 DataWarning,
                 stacklevel=3,
             )
-        return locations
 
     def _read(
         self, field_of: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from fimsde.arrays import to_numpy
-from fimsde.errors import InvalidObservationsError, ObservationTypeError
+from fimsde.errors import ConfigError, InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.transitions import Transitions
 
@@ -40,6 +40,8 @@ def to_starts(x0: Any, dim: int, num_paths: int | None) -> Float64[Array, "paths
     array = _numbers(x0, "x0")
     if array.ndim not in (1, 2) or array.shape[-1] != dim:
         raise InvalidObservationsError(f"x0 has shape {array.shape}; expected ({dim},) or (paths, {dim}).")
+    if num_paths is not None and not (isinstance(num_paths, int | np.integer) and num_paths >= 1):
+        raise ConfigError(f"num_paths is {num_paths!r}; expected a whole number, at least 1.")
     if array.ndim == 1:
         return np.tile(array, (1 if num_paths is None else num_paths, 1))
     if num_paths not in (None, len(array)):
@@ -79,10 +81,8 @@ class Support:
 
     def contains(self, z: Float[Array, "queries dim"]) -> Bool[Array, " queries"]:
         """True where data support the location."""
-        distance, _ = self._tree.query(
-            z, k=[self.num_neighbours], distance_upper_bound=np.nextafter(self.radius, np.inf)
-        )
-        return np.isfinite(distance[:, 0])
+        distance, _ = self._tree.query(z, k=[self.num_neighbours])
+        return distance[:, 0] <= self.radius
 
     @cached_property
     def _tree(self) -> cKDTree:

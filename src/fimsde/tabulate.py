@@ -21,7 +21,7 @@ MAX_NODES = 70_000  # 257 per axis in two dimensions
 _FIRST = 17  # nodes per axis of the coarsest grid
 _SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
 
-Table = Float64[Array, "nodes_1 outputs"] | Float64[Array, "nodes_1 nodes_2 outputs"]
+Table = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"]  # nodes of each axis, then the components
 
 
 @dataclass(frozen=True, eq=False)
