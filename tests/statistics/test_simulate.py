@@ -160,7 +160,7 @@ def test_weak_order_is_one():
     known: a control variate that takes away most of the noise. The chain's mean is known too, (1 + mu h)^n, so the
     bias at each level is checked as well as the slope.
     """
-    gbm, levels, batches = GeometricBrownianMotion(mu=1.0, sigma=0.5), (8, 16, 32, 64), 10
+    gbm, levels, batches = GeometricBrownianMotion(mu=1.0, sigma=0.25), (8, 16, 32, 64), 20
     errors = np.empty((batches, len(levels)))
     for j, n in enumerate(levels):
         x = simulate(gbm, np.ones((10_000, 1)), np.arange(n + 1) / n, seed=j).values[..., 0]
