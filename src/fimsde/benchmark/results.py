@@ -5,7 +5,6 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,13 +98,18 @@ def save(result: Result, folder: Path) -> None:
             raise
 
 
-def read_all(folder: Path, experiment: str) -> list[Result]:
-    """All stored results of an experiment, in a fixed order."""
-    return [read(file) for file in sorted(_files(folder / experiment))]
+def read_all(folder: Path, experiment: str, *, seed: int, quick: bool = False) -> list[Result]:
+    """All stored results of an experiment with a seed, in the order of methods, systems and settings of their files.
 
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in folder.rglob("*.json") if not file.name.startswith("."))
+    Args:
+        folder: Where results lie.
+        experiment: Which one.
+        seed: Results of other seeds are left out.
+        quick: Those of quick runs, which compare fewer paths, or the others.
+    """
+    files = (file for file in (folder / experiment).rglob("*.json") if not file.name.startswith("."))
+    results = [read(file) for file in sorted(files)]
+    return [r for r in results if r.task.seed == seed and (r.task.num_paths is not None) == quick]
 
 
 def read(file: Path) -> Result:
