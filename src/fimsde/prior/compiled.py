@@ -197,7 +197,7 @@ def _run_paths(program, normals, grid, early, rows, values):
     return inside
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _advance(program, rows, moved, dim, dt, noise, position, stride):
     """One Euler step of 32 paths, whose states are rows 1..dim of the table of monomials."""
     for j in range(program.num_products[0]):
@@ -212,7 +212,7 @@ def _advance(program, rows, moved, dim, dt, noise, position, stride):
         store(rows, (d + u64(1)) * u64(WIDTH), load(moved, d * u64(WIDTH)))
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _polynomial(program, rows, number):
     start = program.starts[number]
     total = program.coefficients[start] * load(rows, program.terms[start])
@@ -236,19 +236,39 @@ def draw_category(counter, shares):
 
 
 @njit(cache=True)
-def add_noise(key, noise_std, values):
-    """Add normal noise of standard deviation `noise_std` (dim,) to every value of `values` (paths, times, dim)."""
+def bounds(values):
+    """Smallest and largest value of each component of `values` (paths, times, dim): (2, dim)."""
+    num_paths, _, dim = values.shape
+    rows = values.reshape(num_paths, -1)
+    low, high = rows[0].copy(), rows[0].copy()
+    for path in range(1, num_paths):  # over paths first: these loops become vector instructions
+        row = rows[path]
+        for j in range(row.size):
+            low[j] = row[j] if row[j] < low[j] else low[j]
+            high[j] = row[j] if row[j] > high[j] else high[j]
+    out = np.empty((2, dim), values.dtype)
+    for d in range(dim):
+        out[0, d], out[1, d] = low[d::dim].min(), high[d::dim].max()
+    return out
+
+
+@njit(cache=True)
+def add_noise(key, noise_std, clean):
+    """`clean` (paths, times, dim) plus normal noise of standard deviation `noise_std` (dim,)."""
     normals = new_normals()
     restart(normals, key)
-    num_paths, num_times, dim = values.shape
-    per_take = BUFFER // dim
-    for path in range(num_paths):
-        for first in range(0, num_times, per_take):
-            some = values[path, first : first + per_take]
-            position = take(normals, some.size)
-            for time in range(some.shape[0]):
-                for d in range(dim):
-                    some[time, d] += noise_std[d] * normals.buffer[position + time * dim + d]
+    noisy = np.empty_like(clean)
+    source, target = clean.reshape(-1), noisy.reshape(-1)
+    portion = BUFFER // noise_std.size * noise_std.size  # whole states, so that all portions have the same scales
+    scales = np.empty(portion, np.float32)
+    for d in range(noise_std.size):
+        scales[d :: noise_std.size] = noise_std[d]
+    for first in range(0, source.size, portion):
+        some, out = source[first : first + portion], target[first : first + portion]
+        noise = normals.buffer[take(normals, some.size) :]
+        for j in range(some.size):
+            out[j] = some[j] + scales[j] * noise[j]
+    return noisy
 
 
 @njit(cache=True)
@@ -295,17 +315,20 @@ def evaluate(coefficients, parent, variable, x):
     num_queries, dim = x.shape
     out = np.empty((num_queries, num_polynomials))
     rows = np.ones((num_terms, _QUERIES))
+    total = np.empty(_QUERIES)
     for first in range(0, num_queries, _QUERIES):
         n = min(_QUERIES, num_queries - first)
         for m in range(1, num_terms):
-            row = rows[m, :n]
-            row[:] = x[first : first + n, variable[m]]
-            if m > dim:
-                row *= rows[parent[m], :n]
+            row, factor, last = rows[m], rows[parent[m]], rows[1 + variable[m]]
+            for q in range(n):  # explicit loops: array expressions would allocate
+                row[q] = x[first + q, m - 1] if m <= dim else factor[q] * last[q]
         for polynomial in range(num_polynomials):
-            total = np.zeros(n)
+            total[:] = 0.0
             for m in range(num_terms):
-                if coefficients[polynomial, m] != 0.0:
-                    total += coefficients[polynomial, m] * rows[m, :n]
-            out[first : first + n, polynomial] = total
+                coefficient, row = coefficients[polynomial, m], rows[m]
+                if coefficient != 0.0:
+                    for q in range(n):
+                        total[q] += coefficient * row[q]
+            for q in range(n):
+                out[first + q, polynomial] = total[q]
     return out

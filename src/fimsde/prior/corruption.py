@@ -44,13 +44,13 @@ def corrupt_paths(
     The authors measure noise against half the range over all paths, times and components of the equation, the paper
     against half the range of each component (`noise_range`). Noise comes before gaps and reaches every value.
     """
-    low, high = clean.bounds
-    if config.noise_range == "equation":
-        low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
-    values, mask = clean.values.copy(), np.ones(clean.values.shape[:2], np.bool_)
+    values, mask = clean.values, np.ones(clean.values.shape[:2], np.bool_)
     if corruption.noise_std > 0:
+        low, high = clean.bounds
+        if config.noise_range == "equation":
+            low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
         noise_std = np.float32(corruption.noise_std) * (high - low) / np.float32(2)
-        add_noise(np.uint64(derive(key, 0)), noise_std, values)
+        values = add_noise(np.uint64(derive(key, 0)), noise_std, values)
     if corruption.survival < 1:
         keep_some(np.uint64(derive(key, 1)), corruption.survival, mask)
     return values, mask

@@ -11,7 +11,7 @@ from fimsde.shapes import Array, Float, Float64
 
 def widened_box(config: LocationConfig, clean: CleanPaths) -> Float64[Array, "2 dim"]:
     """Lower and upper corner of the clean paths, each side moved out by a share of the range."""
-    low, high = np.array(clean.bounds, np.float64)
+    low, high = clean.bounds.astype(np.float64)
     margin = config.widen * (high - low)
     return np.array([low - margin, high + margin])
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from fimsde.errors import ConfigError
-from fimsde.prior.compiled import Grid, draw_paths
+from fimsde.prior.compiled import Grid, bounds, draw_paths
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
 from fimsde.shapes import Array, Float
@@ -27,10 +27,9 @@ class CleanPaths:
     num_proposals: int
 
     @cached_property
-    def bounds(self) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    def bounds(self) -> Float[Array, "2 dim"]:
         """Smallest and largest value of each component."""
-        # One axis at a time: ten times faster in numpy than both at once.
-        return self.values.min(axis=0).min(axis=0), self.values.max(axis=0).max(axis=0)
+        return bounds(self.values)
 
 
 def draw_clean_paths(

@@ -89,7 +89,7 @@ def restart(normals, key):
     normals.used[0] = BUFFER
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def take(normals, number):
     """The position in the buffer of `number` fresh normals (at most BUFFER)."""
     if normals.used[0] + number > BUFFER:
