@@ -86,7 +86,7 @@ def test_levels_equal_the_sum_over_increasing_index_tuples(kernel, dim):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_linear_levels_equal_inner_products_of_explicit_signatures(dim):
     """Q5: d <= 3, level <= 5, to 1e-10 of the norms."""
-    x, y = random_paths(3, 40, dim, seed=20 + dim) + OFFSET, random_paths(2, 30, dim, seed=30 + dim)
+    x, y = random_paths(3, 40, dim, seed=20 + dim) + OFFSET, random_paths(2, 30, dim, seed=30 + dim) + OFFSET
     found = levels(x, y, LINEAR)
     for i in range(3):
         for j in range(2):
