@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-import fimsde.simulate
 from fimsde.sde import ExpSDE, FunctionSDE
 from fimsde.simulate import euler_step, simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
@@ -89,8 +88,9 @@ def test_paths_do_not_depend_on_how_many_run():
 def test_paths_do_not_depend_on_the_size_of_blocks(block, numbers, monkeypatch):
     times = [np.arange(n) * 0.01 for n in (300, 2, 1, 40, 257, 258)]
     expected = simulate(OU, START, times, substeps=2, seed=3)
-    monkeypatch.setattr(fimsde.simulate, "_BLOCK", block)
-    monkeypatch.setattr(fimsde.simulate, "_BLOCK_NUMBERS", numbers)
+    module = sys.modules["fimsde.simulate"]  # the attribute fimsde.simulate is the function
+    monkeypatch.setattr(module, "_BLOCK", block)
+    monkeypatch.setattr(module, "_BLOCK_NUMBERS", numbers)
     np.testing.assert_array_equal(simulate(OU, START, times, substeps=2, seed=3).values, expected.values)
 
 
@@ -156,6 +156,16 @@ def test_divergence_is_recorded_with_mask_and_time_and_good_paths_do_not_notice(
     assert np.isnan(paths.values[~paths.mask]).all()
     assert np.isfinite(paths.values[paths.mask]).all()
     np.testing.assert_array_equal(paths.values[0], simulate(EXPLOSIVE, x0[:1], grid, substeps=50).values[0])
+
+
+def test_a_diverged_path_does_not_come_back_in_a_later_block():
+    """The state is kept where it was last finite; taken up again, it would walk on from there."""
+    once = FunctionSDE(1, lambda x: np.where(x > 5, np.inf, 1.0), np.zeros_like)
+    paths = simulate(once, np.zeros((2, 1)), np.arange(1000.0))
+    assert paths.diverged_at.tolist() == [7.0, 7.0]
+    assert paths.mask.sum(axis=1).tolist() == [7, 7]
+    beyond = simulate(CLOCK, np.zeros((1, 1)), np.arange(1000.0), limit=5.0)
+    assert beyond.mask.sum() == 5
 
 
 def test_the_limit_is_looked_at_on_the_grid_only():

@@ -5,6 +5,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
@@ -88,10 +89,23 @@ def to_numpy(source: Any, what: str) -> Array:
 
 def _without_objects(array: Array) -> Array:
     """Python numbers and missing values (None, pandas.NA) as float64; an array of anything else is left alone."""
-    plain = [np.nan if is_missing(v) else v for v in array.ravel()]
-    if all(isinstance(v, numbers.Real) and not isinstance(v, bool | np.bool_) for v in plain):
-        return np.array(plain, dtype=np.float64).reshape(array.shape)
-    return array
+    cells = array.ravel()
+    if not all(is_missing(v) or is_real(v) for v in cells):
+        return array
+    return np.array([np.nan if is_missing(v) else to_float(v) for v in cells]).reshape(array.shape)
+
+
+def is_real(cell: object) -> bool:
+    """True for real numbers of any Python type; True and False are none."""
+    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool | np.bool_)
+
+
+def to_float(cell: Any) -> float:
+    """A real number as float64; beyond its range infinity, which the door reports with its place."""
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
 
 
 def is_missing(cell: object) -> bool:

@@ -5,8 +5,6 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -14,7 +12,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from fimsde.arrays import RawPath, elapsed, is_missing, rounding
+from fimsde.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Float64, Int, Shaped
 
@@ -183,8 +181,8 @@ def _numbers(table: Table, column: str) -> tuple[Float64[Array, " rows"], float]
 def _number(table: Table, column: str, i: int, cell: object) -> float:
     if is_missing(cell):
         return np.nan
-    if isinstance(cell, Real | Decimal) and not isinstance(cell, bool | np.bool_):
-        return float(cell)
+    if is_real(cell):
+        return to_float(cell)
     if isinstance(cell, str):
         if _is_number(cell):
             return float(cell)
@@ -212,7 +210,7 @@ def _clock(table: Table, column: str, time_unit: str | None) -> Float64[Array, "
     cells = table.frame.get_column(column).to_numpy()
     if cells.dtype.kind in "OUT":
         first = next((cell for cell in cells if not is_missing(cell)), "0")
-        if not isinstance(first, Real | Decimal) and not _is_number(str(first).replace(",", ".", 1)):
+        if not is_real(first) and not _is_number(str(first).replace(",", ".", 1)):
             cells = _dates(table, column, cells)
     if cells.dtype.kind in "mM":
         return elapsed(cells, time_unit, f"column {column!r}")

@@ -3,15 +3,19 @@
 The numbers B1 to B17 are those of the requirements; queries and the model's limits are tested with `estimate`.
 """
 
+import contextlib
 import inspect
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from fimsde.errors import ConfigError, InvalidObservationsError, ObservationTypeError
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError, ObservationTypeError
 from fimsde.observations import read as checked_read
 from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate as checked_simulate
@@ -55,6 +59,7 @@ ARRAYS = {
     "B3 all nan": (with_entry(np.nan, 1), {"dt": 1, "missing": "drop"}, ["nothing is observed in path 1"]),
     "B4 constant": (STEADY, {"dt": 1}, ["'x2' (number 1)", "range is 0", "threshold 1.78e-11", "Remove it"]),
     "B4 constant up to rounding": (WAVERING, {"dt": 1}, ["'x1'", "range is 0.000977", "threshold 0.00954"]),
+    "B2 beyond float64": ([1, 10**400, 3, 5], {"dt": 1}, ["value inf", "index 1"]),
     "B4 range beyond float64": ([-1e308, 0, 1e308, 5], {"dt": 1}, ["'x1'", "more than a float64"]),
     "B5 one observation": (np.ones(1), {"dt": 1}, ["1 observation(s)", "0 transition(s)", "at least 2"]),
     "B5 one transition": (np.arange(2.0), {"dt": 1}, ["2 observation(s)", "1 transition(s)", "at least 2"]),
@@ -252,6 +257,65 @@ def test_frames_that_cannot_be_used_are_refused():
         assert_says(caught.value, words)
     with pytest.raises(InvalidObservationsError, match="value nan at row 1"):
         read(frame.assign(x=pd.array([1, None, 3], dtype="Int64")), time="t")
+
+
+CELLS = ["0", "1", "2.5", "-3e5", "nan", "inf", "", "NA", "abc", "1,5", '"1,5"', '"', "2024-01-01", "2024-01-01T00:00Z"]
+CELLS += [
+    "2024-01-01T00:00+01:00",
+    "True",
+    "1e400",
+    "1e-320",
+    "1_0",
+    "\x00",
+    "é",
+    "9" * 30,
+    " 7 ",
+    "\t",
+    "12:30",
+    "1j",
+    "٤.٥",
+]
+rows_of_cells = st.lists(st.lists(st.sampled_from(CELLS), min_size=1, max_size=3), max_size=6)
+leaves = st.one_of(
+    *(st.integers(), st.floats(), st.booleans(), st.none(), st.text(max_size=2), st.complex_numbers()),
+    st.sampled_from([np.float32(3), 10**400, np.datetime64("2024"), np.ones(2), np.ones((2, 1)), torch.ones(3)]),
+)
+nested = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4), max_leaves=12)
+fuzz = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read_or_refuse(source, **options):
+    """Only our own errors may come out; data with one huge value may warn of it."""
+    with warnings.catch_warnings(), contextlib.suppress(InvalidObservationsError):
+        warnings.simplefilter("ignore", DataWarning)
+        checked_read(source, **options)
+
+
+@fuzz
+@given(rows=rows_of_cells, separator=st.sampled_from([",", ";"]), missing=st.sampled_from(["error", "drop"]))
+def test_any_table_of_odd_cells_is_read_or_refused(rows, separator, missing, tmp_path):
+    file = tmp_path / "odd.csv"
+    file.write_text("t,x,y\n" + "\n".join(separator.join(row) for row in rows))
+    read_or_refuse(file, time="t", time_unit="s", missing=missing)
+    read_or_refuse(file, dt=1, values="x", missing=missing)
+    read_or_refuse(file, dt=1, separator=separator, decimal=",", layout="wide", missing=missing)
+
+
+@fuzz
+@given(content=st.binary(max_size=120))
+def test_any_bytes_are_read_or_refused(content, tmp_path):
+    for name, data in {"a.csv": content, "b.csv": b"t,x\n" + content, "c.parquet": b"PAR1" + content + b"PAR1"}.items():
+        (tmp_path / name).write_bytes(data)
+        read_or_refuse(tmp_path / name, dt=1)
+
+
+@fuzz
+@given(source=nested.filter(lambda s: not isinstance(s, str)), times=nested, mask=nested)
+def test_any_nested_lists_are_read_or_refused(source, times, mask):
+    read_or_refuse(source, dt=1)
+    read_or_refuse(source, times=times)
+    read_or_refuse(source, dt=1, mask=mask)
+    read_or_refuse(source, times=times, time_unit="s", mask=mask)
 
 
 OU = OrnsteinUhlenbeck(dim=2)
