@@ -14,7 +14,7 @@ import time
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import draw_equation
 
-# Accepted equations per CPU-second of the authors' generator on one core of the same kind of machine, by (dimension, gap).
+# Accepted equations per CPU-second of the authors' generator on one core of a comparable machine, by (dimension, gap).
 AUTHORS = {
     (1, 0.1): 10.156,
     (1, 0.01): 38.874,
