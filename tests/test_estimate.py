@@ -125,7 +125,7 @@ def test_a_model_in_training_mode_is_read_without_dropout_and_left_in_training_m
     sde = estimate(OBS, model)
     np.testing.assert_array_equal(sde.drift(X), SDE_2D.drift(X))
     assert all(module.training for module in model.modules())
-    assert sde.model.locations.weight is model.locations.weight
+    assert next(sde.model.parameters()) is next(model.parameters())
 
 
 def test_the_model_may_be_given_by_the_folder_of_its_weights(tmp_path):

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fimsde.errors import DataWarning, InvalidObservationsError
-from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.model.fim import CHUNK, FIMSDE, Context
 from fimsde.normalise import Normaliser, fit_normaliser
 from fimsde.observations import Observations
@@ -151,7 +150,7 @@ class EstimatedSDE:
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
     ) -> Float64[Array, "queries ..."]:
         """What the model says at each location, in normalised coordinates."""
-        weight = self.model.locations.weight
+        weight = next(self.model.parameters())
         z = torch.zeros(1, len(x), self.model.config.max_dim, dtype=weight.dtype)  # padded components are zero
         z[0, :, : self.dim] = torch.from_numpy(self._near(x))
         with torch.no_grad():
@@ -200,11 +199,8 @@ def estimate(observations: Observations, model: FIMSDE | str | Path) -> Estimate
         )
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
-    weight = model.locations.weight
-    tokens = to_tokens([normalised], model.config, weight.dtype)
-    tokens = Tokens(*(part.to(weight.device) for part in (tokens.y, tokens.dy, tokens.dtau, tokens.mask)))
     with torch.no_grad():
-        context = model.encode(tokens)
+        context = model.encode(model.read([normalised]))
     return EstimatedSDE(
         names=observations.names,
         time_unit=observations.time_unit,

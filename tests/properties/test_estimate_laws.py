@@ -217,7 +217,7 @@ def test_e7_a_small_system_is_the_same_alone_and_inside_three_slots(dim):
 def test_e7_in_simulation_the_padded_slots_stay_exactly_zero(dim):
     asked = []
     obs = observations(dim)
-    with_hook = MODEL.locations.register_forward_pre_hook(lambda _, args: asked.append(args[0].numpy().copy()))
+    with_hook = MODEL.locations.register_forward_pre_hook(lambda _, args: asked.append(args[1].numpy().copy()))
     try:
         estimate(obs, MODEL).simulate(obs.values[0], TIMES, num_paths=3, seed=1)
     finally:

@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from fimsde.errors import ConfigError
 from fimsde.normalise import Statistics
 
-PRESETS = ("paper", "ablation-10m", "ablation-5m", "tiny")
+PRESETS = ("paper", "ablation-10m", "ablation-5m", "tiny", "primed", "primed-tiny")
+Variant = Literal["paper", "primed"]
 
 _LARGEST = {  # no sensible model comes near; a hostile config is stopped here
     "max_dim": 64,
@@ -29,6 +30,7 @@ class ModelConfig:
     Nothing in a config names code: every field is a number or one of a few words.
     """
 
+    variant: Variant = "paper"  # what is read: single transitions, or candidates and cells (`fimsde.priming`)
     max_dim: int = 3  # state components; smaller systems are padded with zeros
     embed: int = 256  # width of tokens and queries
     encoder_layers: int = 2  # linear self-attention over the transitions
@@ -55,13 +57,18 @@ class ModelConfig:
         layer = 4 * (e * e + e) + (2 * e * f + f + e) + 4 * e  # attention, feed-forward, two norms
         widths = (e, *self.head_hidden)
         hidden = sum((a + 1) * b for a, b in pairwise(widths))
-        heads = 3 * hidden + (widths[-1] + 1) * (2 * d + 1)
-        maps = e // 4 * (1 + 3 * d + 4) + e * (d + 1)
+        if self.variant == "primed":
+            from fimsde.model.primed import PrimedQueries, num_map_parameters  # it needs this module
+
+            outputs, maps = PrimedQueries.num_outputs(), num_map_parameters(e)
+        else:
+            outputs, maps = 2 * d + 1, e // 4 * (1 + 3 * d + 4) + e * (d + 1)
+        heads = 3 * hidden + (widths[-1] + 1) * outputs
         return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
 
     @staticmethod
     def preset(name: str) -> "ModelConfig":
-        """A configuration by name: `paper`, the two smaller ones of its ablation, or `tiny` for tests."""
+        """A configuration by name: `paper`, the two smaller ones of its ablation, `primed`, and tiny ones for tests."""
         match name:
             case "paper":  # 20 932 231 parameters: the published 20 965 255 less a map of 33 024 that is never used
                 return ModelConfig()
@@ -71,6 +78,12 @@ class ModelConfig:
                 return ModelConfig(embed=128, feed_forward=512, head_hidden=(128, 128))
             case "tiny":  # 75 k
                 return ModelConfig(embed=32, heads=4, functional_layers=2, feed_forward=64, head_hidden=(32, 32))
+            case "primed":
+                return ModelConfig(
+                    "primed", embed=64, heads=4, functional_layers=2, feed_forward=192, head_hidden=(128,)
+                )
+            case "primed-tiny":
+                return ModelConfig("primed", embed=16, heads=2, functional_layers=1, feed_forward=32, head_hidden=(16,))
             case _:
                 raise ConfigError(f"preset {_short(name)} is not known; expected one of {', '.join(PRESETS)}.")
 
@@ -103,6 +116,10 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise ConfigError(f"head_hidden is {_short(hidden)}; expected at most 16 widths, for instance [256, 256].")
     for i, width in enumerate(hidden):
         _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
+    if settings["variant"] not in get_args(Variant):
+        raise ConfigError(f"variant is {_short(settings['variant'])}; expected one of {', '.join(get_args(Variant))}.")
+    if settings["variant"] == "primed" and settings["max_dim"] != 3:
+        raise ConfigError(f"max_dim is {settings['max_dim']}; a primed model reads up to 3 components.")
     dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]
     if not _is_number(dropout) or not 0 <= dropout < 1:
         raise ConfigError(f"dropout is {_short(dropout)}; expected a probability of at least 0 and below 1.")

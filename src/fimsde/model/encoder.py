@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fimsde.errors import InvalidObservationsError
 from fimsde.model.attention import LinearAttention, ResidualBlock
 from fimsde.model.config import ModelConfig
+from fimsde.model.primed import Banks, CellFeatures
 from fimsde.transitions import Transitions
 
 
@@ -27,6 +28,10 @@ class Tokens:
     dy: Float[Tensor, "batch n max_dim"]
     dtau: Float[Tensor, "batch n"]
     mask: Bool[Tensor, "batch n"]
+
+    def to(self, device: torch.device) -> "Tokens":
+        """The same on another device."""
+        return Tokens(*(part.to(device) for part in (self.y, self.dy, self.dtau, self.mask)))
 
 
 def to_tokens(contexts: Sequence[Transitions], config: ModelConfig, dtype: torch.dtype = torch.float32) -> Tokens:
@@ -62,9 +67,9 @@ class TransitionFeatures(nn.Module):
         self.dy = nn.Linear(config.max_dim, quarter)
         self.dy_sq = nn.Linear(config.max_dim, quarter)
 
-    def forward(self, tokens: Tokens) -> Float[Tensor, "batch n embed"]:
+    def forward(self, tokens: Tokens) -> tuple[Float[Tensor, "batch n embed"], Bool[Tensor, "batch n"]]:
         parts = (self.dtau(tokens.dtau[..., None]), self.y(tokens.y), self.dy(tokens.dy), self.dy_sq(tokens.dy**2))
-        return torch.cat(parts, dim=-1)
+        return torch.cat(parts, dim=-1), tokens.mask
 
 
 class EncoderLayer(nn.Module):
@@ -82,15 +87,16 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Tokens to encoded transitions. Their order carries no meaning: there is no positional information."""
+    """Tokens to encoded transitions or cells. Their order carries no meaning: there is no positional information."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.features = TransitionFeatures(config)
+        self.features = CellFeatures(config) if config.variant == "primed" else TransitionFeatures(config)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
 
-    def forward(self, tokens: Tokens) -> Float[Tensor, "batch n embed"]:
-        x = self.features(tokens)
+    def forward(self, source: Tokens | Banks) -> tuple[Float[Tensor, "rows n embed"], Bool[Tensor, "rows n"]]:
+        """Encoded tokens, and which of them are real."""
+        x, mask = self.features(source)
         for layer in self.layers:
-            x = layer(x, tokens.mask)
-        return x
+            x = layer(x, mask)
+        return x, mask

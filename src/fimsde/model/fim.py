@@ -1,6 +1,6 @@
 """FIMSDE, the recognition model: one encoder, three operators; normalised coordinates only, no data handling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,20 @@ import torch
 from huggingface_hub import ModelHubMixin
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Encoder, Tokens
+from fimsde.model.encoder import Encoder, Tokens, to_tokens
 from fimsde.model.initialise import initialise
 from fimsde.model.operator import LayerContext, Operator
+from fimsde.model.primed import Banks, PrimedQueries, to_banks
+from fimsde.model.queries import PlainQueries
 from fimsde.model.untrusted import read_json, read_tensors
 from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
+from fimsde.priming.candidates import make_bank
+from fimsde.shapes import Array, Float64
+from fimsde.transitions import Transitions
 
+Source = Tokens | Banks
 CHUNK = 1024  # queries evaluated at a time; bounds memory, does not change results
 
 
@@ -26,13 +31,15 @@ class Context:
     """What the model remembers of a data set: made once, read by every query.
 
     Attributes:
-        encoded: Encoded transitions.
-        mask: True for real transitions; None when all are, which is the fast case.
+        source: The data as the model read them.
+        encoded: Encoded transitions or cells.
+        mask: True for real ones; None when all are, which is the fast case.
         drift, diffusion, log_variance: Keys and values of each functional layer of the three stacks.
     """
 
-    encoded: Float[Tensor, "batch n embed"]
-    mask: Bool[Tensor, "batch n"] | None
+    source: Source
+    encoded: Float[Tensor, "rows n embed"]
+    mask: Bool[Tensor, "rows n"] | None
     drift: tuple[LayerContext, ...]
     diffusion: tuple[LayerContext, ...]
     log_variance: tuple[LayerContext, ...]
@@ -57,21 +64,34 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self.training_record = {}
         with torch.device("meta"):  # no storage, and no draw from torch's global generator
             self.encoder = Encoder(config)
-            self.locations = nn.Linear(config.max_dim, config.embed)
-            self.drift_operator = Operator(config, config.max_dim)
-            self.diffusion_operator = Operator(config, config.max_dim)
-            self.log_variance_operator = Operator(config, 1)
+            self.locations = PrimedQueries(config) if config.variant == "primed" else PlainQueries(config)
+            self.drift_operator = Operator(config, self.locations.drift_outputs)
+            self.diffusion_operator = Operator(config, self.locations.diffusion_outputs)
+            self.log_variance_operator = Operator(config, self.locations.log_variance_outputs)
         if seed is not None:
             self.to_empty(device="cpu")
             initialise(self, torch.Generator().manual_seed(seed))
 
-    def encode(self, tokens: Tokens) -> Context:
-        """Read the transitions of a batch of systems."""
-        encoded = self.encoder(tokens)
-        masked = not bool(tokens.mask.all())
+    def read(self, contexts: Sequence[Transitions], origin: Float64[Array, " dim"] | None = None) -> Source:
+        """Normalised transitions as this model reads them: step by step, or as banks of candidates and cells.
+
+        Args:
+            contexts: One or more systems; a primed model reads systems of one dimension together.
+            origin: Primed models: a place known to be special, in normalised coordinates. See `make_bank`.
+        """
+        weight = next(self.parameters())
+        if self.config.variant == "primed":
+            return to_banks([make_bank(tr, origin) for tr in contexts], weight.dtype).to(weight.device)
+        return to_tokens(contexts, self.config, weight.dtype).to(weight.device)
+
+    def encode(self, source: Source) -> Context:
+        """Read the data of a batch of systems."""
+        encoded, mask = self.encoder(source)
+        masked = not bool(mask.all())
         return Context(
+            source=source,
             encoded=encoded,
-            mask=tokens.mask if masked else None,
+            mask=mask if masked else None,
             drift=self.drift_operator.project(encoded, masked=masked),
             diffusion=self.diffusion_operator.project(encoded, masked=masked),
             log_variance=self.log_variance_operator.project(encoded.detach(), masked=masked),
@@ -81,37 +101,44 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
         """Drift f at each location. Padded components carry numbers without meaning."""
-        return self.drift_operator(self.locations(x), context.drift, context.mask, chunk)
+        asked = self.locations(context.source, x)
+        return asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
 
     def diffusion(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
-        """Diffusion sqrt(g) at each location, positive. Padded components carry numbers without meaning."""
-        return F.softplus(self.diffusion_operator(self.locations(x), context.diffusion, context.mask, chunk))
+        """Diffusion sqrt(g) at each location, not negative. Padded components carry numbers without meaning."""
+        asked = self.locations(context.source, x)
+        return asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
 
     def evaluate(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
         """Drift and diffusion at each location."""
-        return self.drift(context, x, chunk=chunk), self.diffusion(context, x, chunk=chunk)
+        asked = self.locations(context.source, x)
+        drift = self.drift_operator(asked.h, context.drift, context.mask, chunk)
+        diffusion = self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk)
+        return asked.drift(drift), asked.diffusion(diffusion)
 
     def log_variance(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries"]:
         """The model's own log variance U at each location, one number for drift and diffusion together.
 
-        Nothing that trains U moves the encoder or the location map.
+        Nothing that trains U moves the encoder or the queries.
         """
-        h = self.locations(x).detach()
-        return self.log_variance_operator(h, context.log_variance, context.mask, chunk)[..., 0]
+        asked = self.locations(context.source, x)
+        return asked.log_variance(
+            self.log_variance_operator(asked.h.detach(), context.log_variance, context.mask, chunk)
+        )
 
     def forward(
-        self, tokens: Tokens, x: Float[Tensor, "batch queries max_dim"]
+        self, source: Source, x: Float[Tensor, "batch queries max_dim"]
     ) -> tuple[
         Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries"]
     ]:
         """Drift, diffusion and U in one call, as a training step needs them."""
-        context = self.encode(tokens)
+        context = self.encode(source)
         return (*self.evaluate(context, x), self.log_variance(context, x))
 
     @classmethod

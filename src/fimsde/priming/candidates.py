@@ -22,7 +22,7 @@ _NOISY = 3.0  # score of the noise variance above which the block fit is the ref
 
 NUM_DRIFT = 2 * (3 + len(DRIFT_PENALTIES) + 1)  # of each fit: full, ridge, linear, averages, origin
 NUM_DIFFUSION = 2 * (2 + len(DIFFUSION_PENALTIES))  # of each fit: full, constant, averages
-NUM_DESCRIPTORS = 14
+NUM_DESCRIPTORS = 15
 NUM_LOCAL = len(BANDWIDTHS)
 
 
@@ -102,7 +102,7 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         cells=cells,
         speed=scales.speed,
         rate=scales.diffusion_rate,
-        descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells),
+        descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells, origin is not None),
     )
 
 
@@ -162,11 +162,19 @@ def _misfit(candidates: Float64[Array, "candidates dim terms"], post: Posterior)
     return np.einsum("cds,dst,cdt->cd", away, post.precision, away)
 
 
-def _descriptors(tr: Transitions, scales: Scales, lengths: Array, cells: Cells) -> Float64[Array, "dim descriptors"]:
+def _descriptors(
+    tr: Transitions, scales: Scales, lengths: Array, cells: Cells, origin_known: bool
+) -> Float64[Array, "dim descriptors"]:
     dim = tr.dim
     gap = float(np.exp(np.mean(np.log(tr.dtau))))
     total = float(tr.dtau.sum())
-    shared = [np.log(len(tr)), np.log1p(len(np.unique(tr.path))), float(np.std(np.log(tr.dtau))), *np.eye(3)[dim - 1]]
+    shared = [
+        np.log(len(tr)),
+        np.log1p(len(np.unique(tr.path))),
+        float(np.std(np.log(tr.dtau))),
+        *np.eye(3)[dim - 1],
+        float(origin_known),
+    ]
     own = np.stack(
         [
             np.log(scales.speed * total),

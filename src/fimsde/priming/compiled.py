@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+_TIE = 1e-6  # differences of chi-square below this are rounding
+
 
 @njit(cache=True)
 def count_windows(path_starts, m, stride, margin):
@@ -143,7 +145,8 @@ def sparsest_origin(means, precisions, penalty, rows, columns, factors, powers, 
     scores = np.empty(len(starts))
     for k in range(len(starts)):
         scores[k] = score_at(starts[k], means, precisions, penalty, rows, columns, factors, powers, averages)
-    order = np.argsort(scores)
+    # Scores are often equal, where the same terms survive; rounding must not decide which start comes first.
+    order = np.argsort(np.round(scores / _TIE), kind="mergesort")
     best, origin = np.inf, starts[order[0]].copy()
     for o in range(min(3, len(order))):
         place, score, step = starts[order[o]].copy(), scores[order[o]], 0.25
@@ -154,11 +157,11 @@ def sparsest_origin(means, precisions, penalty, rows, columns, factors, powers, 
                     trial = place.copy()
                     trial[j] += sign * step
                     s = score_at(trial, means, precisions, penalty, rows, columns, factors, powers, averages)
-                    if s < score - 1e-9:
+                    if s < score - _TIE:
                         place, score, moved = trial, s, True
             if not moved:
                 step *= 0.5
-        if score < best:
+        if score < best - _TIE:
             best, origin = score, place
     best = score_at(origin, means, precisions, penalty, rows, columns, factors, powers, averages)
     return best, origin, averages

@@ -1,0 +1,289 @@
+"""Priming: queries that start from what closed-form statistics knows, and tokens that summarise what it leaves over.
+
+Every component of the state is a query of its own, with the same weights: relabelling the axes relabels the answer, up
+to the order in which the other axes are listed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fimsde.model.config import ModelConfig
+from fimsde.priming import monomials
+from fimsde.priming.candidates import NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, Bank
+from fimsde.priming.cells import BANDWIDTHS
+from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE
+
+NUM_LOCAL = len(BANDWIDTHS)
+DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference with each local correction
+DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
+_FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
+_PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
+_BEST = 11  # drift candidate the others are compared with: sparse average of the block fit
+_FAR = 8.0  # standard deviations at which places are told apart no longer
+QUERY_FEATURES = DRIFT_CHOICES + NUM_DRIFT + 2 + 4 * NUM_LOCAL + DIFFUSION_CHOICES + 2 + _PLACE
+CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION
+CELL_FEATURES = 5 + _PLACE
+
+
+@dataclass(frozen=True)
+class Banks:
+    """Banks of several systems of one dimension as tensors; cells are padded to one number."""
+
+    drift: Float[Tensor, "batch candidates dim terms"]
+    diffusion_sq: Float[Tensor, "batch candidates2 dim terms2"]
+    misfit: Float[Tensor, "batch candidates dim 2"]
+    diffusion_misfit: Float[Tensor, "batch candidates2 dim 2"]
+    covariance: Float[Tensor, "batch 2 dim terms terms"]
+    reference: Int[Tensor, " batch"]
+    speed: Float[Tensor, "batch dim"]
+    rate: Float[Tensor, "batch dim"]
+    descriptors: Float[Tensor, "batch dim descriptors"]
+    place: Float[Tensor, "batch cells dim"]
+    time: Float[Tensor, "batch cells"]
+    residual: Float[Tensor, "batch cells dim"]
+    variation: Float[Tensor, "batch cells dim"]
+    expected: Float[Tensor, "batch cells dim"]
+    mask: Bool[Tensor, "batch cells"]
+
+    @property
+    def dim(self) -> int:
+        """State dimension of all systems in the batch."""
+        return self.speed.shape[1]
+
+    def to(self, device: torch.device) -> "Banks":
+        """The same on another device."""
+        return Banks(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+
+
+def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks:
+    """Stack banks of systems of one dimension."""
+    most = max(len(b.cells.time) for b in banks)
+
+    def stacked(name: str) -> Tensor:
+        return torch.from_numpy(np.stack([getattr(b, name) for b in banks])).to(dtype)
+
+    def padded(name: str) -> Tensor:
+        rows = [getattr(b.cells, name) for b in banks]
+        out = np.zeros((len(rows), most, *rows[0].shape[1:]))
+        for k, row in enumerate(rows):
+            out[k, : len(row)] = row
+        return torch.from_numpy(out).to(dtype)
+
+    plain = ("drift", "diffusion_sq", "misfit", "diffusion_misfit", "covariance", "speed", "rate", "descriptors")
+    cells = ("place", "time", "residual", "variation", "expected")
+    number = torch.tensor([len(b.cells.time) for b in banks])
+    return Banks(
+        **{name: stacked(name) for name in plain},
+        **{name: padded(name) for name in cells},
+        reference=torch.tensor([b.reference for b in banks]),
+        mask=torch.arange(most)[None] < number[:, None],
+    )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The bank at locations, and the natural sizes of the fields there."""
+
+    features: Float[Tensor, "batch queries dim features"]
+    drift: Float[Tensor, "batch queries dim choices"]
+    diffusion: Float[Tensor, "batch queries dim choices2"]
+    drift_size: Float[Tensor, "batch queries dim"]
+    diffusion_size: Float[Tensor, "batch queries dim"]
+
+
+def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
+    """All choices for drift and diffusion at each location, with evidence; differentiable in x."""
+    square = (x * x).sum(-1, keepdim=True)
+    size = banks.speed[:, None] * (1 + square) ** 0.75
+    rough = banks.rate[:, None].sqrt() * (1 + square) ** 0.25
+    cubic, quadratic = _monomials(x, DRIFT_DEGREE), _monomials(x, DIFFUSION_DEGREE)
+    drift = torch.einsum("bqt,bcdt->bqdc", cubic, banks.drift)
+    error = torch.einsum("bqs,bfdst,bqt->bqdf", cubic, banks.covariance, cubic).clamp_min(0).sqrt()
+    g = torch.einsum("bqt,bcdt->bqdc", quadratic, banks.diffusion_sq).clamp_min(0)
+    time, residual, excess, score = _local(banks, x)
+    drift_reference, g_reference = (
+        torch.gather(
+            values, -1, (banks.reference * (values.shape[-1] // 2))[:, None, None, None].expand(*values.shape[:-1], 1)
+        )
+        for values in (drift, g)
+    )
+    choices = torch.cat([drift, torch.zeros_like(drift_reference), drift_reference + residual], -1)
+    choices2 = torch.cat([g.sqrt(), torch.zeros_like(g_reference), (g_reference + excess).clamp_min(0).sqrt()], -1)
+    own, own2 = size[..., None], rough[..., None]
+    features = [
+        torch.asinh(choices / own),
+        0.3 * torch.log((drift - drift[..., _BEST, None]).abs() / own + 1e-4),
+        0.3 * torch.log(error / own + 1e-4),
+        torch.asinh(residual / own),
+        torch.asinh(score),
+        0.3 * torch.log(time * banks.speed[:, None, :, None] + 1e-3),
+        torch.log(choices2 / own2 + 0.02),
+        torch.asinh(excess / banks.rate[:, None, :, None]),
+        x[..., None],
+        torch.log1p(square)[..., None].expand(*x.shape, 1),
+        _waves(_frames(x.clamp(-_FAR, _FAR))),
+    ]
+    return Answers(torch.cat(features, -1), choices, choices2, size, rough)
+
+
+def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Kernel averages over the cells: time, residual drift, excess of g, and the residual in standard errors."""
+    dim = banks.dim
+    distance = ((x[:, :, None] - banks.place[:, None]) ** 2).sum(-1)  # (batch, queries, cells)
+    sums = torch.cat([banks.time[..., None], banks.residual, banks.variation, banks.expected], -1)
+    near = torch.stack(
+        [torch.exp(-distance / (2 * b * b)) @ sums for b in BANDWIDTHS], -1
+    )  # (batch, queries, sums, widths)
+    time, residual, variation, expected = near.split([1, dim, dim, dim], dim=2)
+    weight = time + 1e-3 / banks.speed.mean(-1)[:, None, None, None]
+    score = residual / (banks.rate[:, None, :, None] * time + 1e-6).sqrt()
+    return time.expand_as(residual), residual / weight, (variation - expected) / weight, score
+
+
+def context_features(banks: Banks) -> Float[Tensor, "batch dim features"]:
+    """What kind of data this is, and how far each candidate is from both fits."""
+    misfits = [
+        0.2 * torch.log1p(m.clamp_min(0)).transpose(1, 2).flatten(2) for m in (banks.misfit, banks.diffusion_misfit)
+    ]
+    return torch.cat([0.3 * banks.descriptors, *misfits], -1)
+
+
+def cell_features(banks: Banks) -> Float[Tensor, "batch dim cells features"]:
+    """One token per cell and component."""
+    speed, rate, time = banks.speed[:, None], banks.rate[:, None], banks.time[..., None]
+    spread = 0.02 * rate * time + 1e-9
+    features = torch.stack(
+        [
+            0.3 * torch.log(time * speed + 1e-3),
+            torch.asinh(banks.residual / (rate * time + 1e-6).sqrt()),
+            torch.asinh(banks.residual / (time + 1e-9) / speed),
+            torch.log((banks.variation.clamp_min(0) + spread) / (banks.expected + spread)),
+            torch.log((banks.expected + 1e-3 * rate * time + 1e-9) / (rate * time + 1e-9)),
+        ],
+        -1,
+    )
+    return torch.cat([features, _waves(_frames(banks.place))], -1).transpose(1, 2)
+
+
+def _frames(x: Float[Tensor, "*lead dim"]) -> Float[Tensor, "*lead dim 3"]:
+    """The place as each component sees it: itself first, then the others in cyclic order, padded to three."""
+    dim = x.shape[-1]
+    turned = torch.stack([torch.roll(x, -d, -1) for d in range(dim)], -2)
+    return F.pad(turned, (0, 3 - dim))
+
+
+def _waves(places: Float[Tensor, "*lead 3"]) -> Float[Tensor, "*lead features"]:
+    phase = places[..., None] * torch.tensor(_FREQUENCIES, dtype=places.dtype, device=places.device)
+    return torch.cat([places, torch.sin(phase).flatten(-2), torch.cos(phase).flatten(-2)], -1)
+
+
+def _monomials(x: Float[Tensor, "batch queries dim"], degree: int) -> Float[Tensor, "batch queries terms"]:
+    powers = torch.stack([x**p for p in range(degree + 1)], -1)  # (batch, queries, dim, degree + 1)
+    columns = _columns(x.shape[-1], degree)
+    out = powers[..., 0, :][..., columns[0]]
+    for j in range(1, x.shape[-1]):
+        out = out * powers[..., j, :][..., columns[j]]
+    return out
+
+
+@cache
+def _columns(dim: int, degree: int) -> Tensor:
+    return torch.from_numpy(monomials.exponents(dim, degree).T.copy())
+
+
+class ContextSummary(nn.Module):
+    """One vector per system and component that says what kind of data this is."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.widen = nn.Linear(CONTEXT_FEATURES, 2 * config.embed)
+        self.narrow = nn.Linear(2 * config.embed, config.embed)
+
+    def forward(self, banks: Banks) -> Float[Tensor, "batch dim embed"]:
+        return self.narrow(F.gelu(self.widen(context_features(banks))))
+
+
+class CellFeatures(nn.Module):
+    """One token per cell and component: a system of dimension d is d rows of tokens."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.summary = ContextSummary(config)
+        self.token = nn.Linear(CELL_FEATURES + config.embed, config.embed)
+
+    def forward(self, banks: Banks) -> tuple[Float[Tensor, "rows n embed"], Bool[Tensor, "rows n"]]:
+        cells = cell_features(banks)
+        summary = self.summary(banks)[:, :, None].expand(*cells.shape[:-1], -1)
+        tokens = self.token(torch.cat([cells, summary], -1)).flatten(0, 1)
+        return tokens, banks.mask.repeat_interleave(banks.dim, 0)
+
+
+class PrimedQueries(nn.Module):
+    """Queries that carry the candidates at their location, and the way from a stack's numbers to the fields."""
+
+    drift_outputs, diffusion_outputs, log_variance_outputs = DRIFT_CHOICES + 1, DIFFUSION_CHOICES + 1, 2
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.max_dim = config.max_dim
+        self.summary = ContextSummary(config)
+        self.widen = nn.Linear(QUERY_FEATURES + config.embed, 3 * config.embed)
+        self.narrow = nn.Linear(3 * config.embed, config.embed)
+        self.norm = nn.LayerNorm(config.embed)
+
+    @classmethod
+    def num_outputs(cls) -> int:
+        """Numbers that the three stacks give for each query."""
+        return cls.drift_outputs + cls.diffusion_outputs + cls.log_variance_outputs
+
+    def forward(self, banks: Banks, x: Float[Tensor, "batch queries max_dim"]) -> "Asked":
+        known = answers(banks, x[..., : banks.dim])
+        summary = self.summary(banks)[:, None].expand(*known.features.shape[:-1], -1)
+        h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
+        return Asked(h.transpose(1, 2).flatten(0, 1), known, self.max_dim)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Primed queries on their way through the stacks."""
+
+    h: Float[Tensor, "rows queries embed"]
+    known: Answers
+    max_dim: int
+
+    def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
+        """A mixture of the choices plus a small correction of the natural size."""
+        raw = self._components(raw)
+        mixed = (raw[..., :-1].softmax(-1) * self.known.drift).sum(-1)
+        return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
+
+    def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
+        """A mixture of the choices, none of them negative, times a factor not far from one."""
+        raw = self._components(raw)
+        mixed = (raw[..., :-1].softmax(-1) * self.known.diffusion).sum(-1)
+        return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))
+
+    def log_variance(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries"]:
+        """Mean over components, drift and diffusion, of the log variances relative to the natural sizes."""
+        return 2.0 * self._components(raw).mean((-1, -2))
+
+    def _components(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries dim outputs"]:
+        return raw.unflatten(0, (-1, self.known.drift.shape[2])).transpose(1, 2)
+
+    def _padded(self, values: Float[Tensor, "batch queries dim"]) -> Float[Tensor, "batch queries max_dim"]:
+        return F.pad(values, (0, self.max_dim - values.shape[-1]))
+
+
+def num_map_parameters(embed: int) -> int:
+    """Weights of the maps before encoder and stacks: two summaries, the token map, the query network and its norm."""
+    summary = (CONTEXT_FEATURES + 1) * 2 * embed + (2 * embed + 1) * embed
+    token = (CELL_FEATURES + embed + 1) * embed
+    query = (QUERY_FEATURES + embed + 1) * 3 * embed + (3 * embed + 1) * embed + 2 * embed
+    return 2 * summary + token + query
