@@ -29,10 +29,12 @@ def _program(
 
 
 def _register() -> None:
+    from fimsde.cli.bench import bench
+    from fimsde.cli.convert import convert
     from fimsde.cli.demo import demo
     from fimsde.cli.generate import generate
 
-    for command in (demo, generate):
+    for command in (demo, generate, convert, bench):
         app.command()(command)
 
 
