@@ -21,7 +21,7 @@ from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 from fimsde.transitions import to_transitions
 
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
-_FAR = 1e12  # standard deviations
+_FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _WIDEN = 0.25  # of the range of the data, on every side of a table
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
@@ -65,18 +65,30 @@ class EstimatedSDE:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
         locations = to_locations(x, self.dim)
         self._warn_if_outside(locations)
-        return self.normaliser.undo_drift(self._read(self.model.drift, locations)).reshape(np.shape(x))
+        drift = self._answers(self.model.drift, locations)[:, : self.dim]
+        return self.normaliser.undo_drift(drift).reshape(np.shape(x))
 
     def diffusion(self, x: Locations) -> Fields:
         """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
         locations = to_locations(x, self.dim)
         self._warn_if_outside(locations)
-        return self.normaliser.undo_diffusion(self._read(self.model.diffusion, locations)).reshape(np.shape(x))
+        diffusion = self._answers(self.model.diffusion, locations)[:, : self.dim]
+        return self.normaliser.undo_diffusion(diffusion).reshape(np.shape(x))
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
-        """Drift and diffusion without questions or warnings, for simulation. NaN where x is not finite."""
-        drift = self.normaliser.undo_drift(self._read(self.model.drift, x))
-        return drift, self.normaliser.undo_diffusion(self._read(self.model.diffusion, x))
+        """Drift and diffusion without checks or warnings, for simulation.
+
+        NaN where x is not finite or farther than 1e12 standard deviations away: a simulated path that gets there has
+        diverged.
+        """
+
+        def both(context: Context, z: Tensor) -> Tensor:
+            return torch.cat(self.model.evaluate(context, z), dim=-1)
+
+        drift, diffusion = np.split(self._answers(both, x), 2, axis=1)
+        return self.normaliser.undo_drift(drift[:, : self.dim]), self.normaliser.undo_diffusion(
+            diffusion[:, : self.dim]
+        )
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
         """The model's own uncertainty U: a log variance in normalised coordinates, for drift and diffusion together.
@@ -87,7 +99,7 @@ class EstimatedSDE:
 
     def inside(self, x: Locations) -> Bool[Array, " queries"]:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
-        return self.support.contains(self.normaliser.states(to_locations(x, self.dim)))
+        return self.support.contains(self._normalised(to_locations(x, self.dim)))
 
     def simulate(
         self,
@@ -141,31 +153,25 @@ class EstimatedSDE:
                 stacklevel=3,
             )
 
-    def _read(
-        self, field_of: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
-    ) -> Float64[Array, "queries dim"]:
-        return self._answers(field_of, x)[:, : self.dim]
-
     def _answers(
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
     ) -> Float64[Array, "queries ..."]:
-        """What the model says at each location, in normalised coordinates."""
+        """What the model says at each location, in normalised coordinates; NaN where it cannot be asked."""
+        z = self._normalised(x)
+        near = np.abs(z).max(axis=1, initial=0) <= _FAR
         weight = next(self.model.parameters())
-        z = torch.zeros(1, len(x), self.model.config.max_dim, dtype=weight.dtype)  # padded components are zero
-        z[0, :, : self.dim] = torch.from_numpy(self._near(x))
+        padded = torch.zeros(1, int(near.sum()), self.model.config.max_dim, dtype=weight.dtype)
+        padded[0, :, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
         with torch.no_grad():
-            parts = [question(self.context, part.to(weight.device)).cpu() for part in z.split(self.chunk, dim=1)]
-        return torch.cat(parts, dim=1)[0].double().numpy()
+            parts = [question(self.context, part.to(weight.device)).cpu() for part in padded.split(self.chunk, dim=1)]
+        found = torch.cat(parts, dim=1)[0].double().numpy()
+        answers = np.full((len(x), *found.shape[1:]), np.nan)
+        answers[near] = found
+        return answers
 
-    def _near(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """Normalised locations, pulled in along their ray where float32 would overflow.
-
-        The model normalises what it makes of a location, so that at such distances only the direction is left.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = self.normaliser.states(x)
-            size = np.abs(z).max(axis=1, keepdims=True, initial=0)
-            return np.where(size > _FAR, z * (_FAR / size), z)
+    def _normalised(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        with np.errstate(over="ignore", invalid="ignore"):  # a path on its way to infinity
+            return self.normaliser.states(x)
 
 
 def estimate(observations: Observations, model: FIMSDE | str | Path) -> EstimatedSDE:

@@ -81,7 +81,8 @@ class Support:
 
     def contains(self, z: Float[Array, "queries dim"]) -> Bool[Array, " queries"]:
         """True where data support the location."""
-        distance, _ = self._tree.query(z, k=[self.num_neighbours])
+        near = np.clip(z, -1e100, 1e100)  # the square of a distance must not overflow
+        distance, _ = self._tree.query(near, k=[self.num_neighbours])
         return distance[:, 0] <= self.radius
 
     @cached_property

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde import estimate as module
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.estimate import EstimatedSDE
+from fimsde.estimate import estimate as checked_estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
 from fimsde.tabulate import TabulatedSDE
 
 # As users call them: without the run-time checks of annotations that only the tests switch on.
-estimate = inspect.unwrap(module.estimate)
+estimate = inspect.unwrap(checked_estimate)
 
 MODEL = FIMSDE(ModelConfig.preset("tiny")).eval()
 RNG = np.random.default_rng(0)
