@@ -6,6 +6,11 @@ Each fold is trained once, on the other four folds cut into forty paths; scores 
 kept in the work folder, one checkpoint per run and one line per score, so the command continues when it is run again.
 The paper samples with stochastic Runge-Kutta at step 1e-3; here it is our Euler stepper at the same step (--solver srk
 for theirs). LatentSDE sees the whole held-out path when it chooses the latent start; other methods see its first point.
+
+Measured with the command above, seed 0, after 500 iterations (MMD clipped at 0, held-out folds from 0):
+oil 0.074, 0.000, 0.265, 0.512, 0.347, so 0.239 ± 0.207 (with --solver srk 0.239 ± 0.193; published 0.382 ± 0.236);
+wind, folds 0 and 1 only, 0.931 and 0.949 (published over five folds 1.019 ± 0.078). Other seeds were not run.
+One fold cost 76 to 90 CPU seconds (oil) and about 190 (wind).
 """
 
 import argparse
