@@ -1,0 +1,215 @@
+"""Contexts and batches: their laws, and that batch i depends on (settings, i) alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from checks import check_cdf, check_frequencies
+from fimsde.errors import ConfigError, DatasetError
+from fimsde.normalise import fit_normaliser
+from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
+from fimsde.prior.dataset import generate
+from fimsde.prior.equation import draw_equation
+from fimsde.prior.manifest import DatasetSettings
+from fimsde.train.batches import Part, StoredBatches, StreamedBatches, draw_example
+from fimsde.train.config import ContextConfig, TrainConfig
+from fimsde.train.contexts import (
+    draw_num_observations,
+    make_example,
+    paper_context,
+    primed_context,
+    primed_locations,
+)
+from fimsde.transitions import to_transitions
+
+PAPER, PRIMED = TrainConfig.preset("paper-tiny"), TrainConfig.preset("primed-tiny")
+CLEAN = CorruptionConfig(mix=(1.0, 0.0, 0.0, 0.0))
+
+
+def an_equation(setting, dim=2, corruption=CLEAN, index=0):
+    prior = PriorConfig(
+        dims=(dim,), dim_shares=(1.0,), settings=(setting,), corruption=corruption, locations=PRIMED.prior.locations
+    )
+    return draw_equation(prior, 0, index)
+
+
+def tensors(batch):
+    """Everything in a batch, by name."""
+    parts = {name: getattr(batch, name) for name in ("x", "drift", "diffusion", "scored", "dims")}
+    return parts | {f"source.{name}": value for name, value in vars(batch.source).items()}
+
+
+def assert_same(a, b):
+    a, b = tensors(a), tensors(b)
+    assert a.keys() == b.keys()
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=0, atol=0, msg=name)
+
+
+def test_the_papers_context_size_is_uniform_up_to_one_below_all():
+    """Protocol 1.7: {max(128, L), ..., min(12800, K L) - 1}. False alarms: 1e-6."""
+    setting, contexts, rng = Setting(0.1, 1, 3, 10), ContextConfig(fewest=5, most=1000), np.random.default_rng(0)
+    drawn = [draw_num_observations(contexts, setting, rng) for _ in range(4000)]
+    check_frequencies(np.bincount(drawn, minlength=30)[10:30], np.ones(20))
+    assert (min(drawn), max(drawn)) == (10, 29)
+    with pytest.raises(AssertionError, match="differ from theory"):  # n up to K L would be noticed
+        check_frequencies(np.bincount(rng.integers(10, 31, 4000))[10:31], np.append(np.ones(20), 1e-9))
+
+
+def test_the_papers_context_is_whole_paths_in_random_order():
+    equation = an_equation(Setting(0.1, 2, 6, 50))
+    orders = set()
+    for seed in range(20):
+        obs = paper_context(equation, 199, np.random.default_rng(seed))
+        assert obs.num_paths == 3  # floor(199 / 50)
+        paths = [obs.path(k)[1] for k in range(3)]
+        order = tuple(int(np.argmin(np.abs(equation.values - p).sum((1, 2)))) for p in paths)
+        np.testing.assert_array_equal(np.stack(paths), equation.values[list(order)])
+        assert len(set(order)) == 3
+        orders.add(order)
+    assert len(orders) > 10
+
+
+def test_sizes_of_primed_contexts_of_a_single_path_are_log_uniform():
+    equation, rng = an_equation(Setting(0.01, 1, 1, 5000), dim=1), np.random.default_rng(0)
+    sizes = [primed_context(PRIMED.contexts, equation, rng).num_points for _ in range(400)]
+    check_cdf(sizes, lambda n: np.log(n / 120) / np.log(5000 / 120))
+    with pytest.raises(AssertionError, match="bands"):
+        check_cdf(sizes, lambda n: (n - 120) / (5000 - 120))
+
+
+def test_primed_contexts_of_many_paths_leave_out_paths_or_cut_them():
+    equation, rng = an_equation(Setting(0.05, 1, 8, 400)), np.random.default_rng(0)
+    shapes = [
+        (obs.num_paths, obs.num_points // obs.num_paths)
+        for obs in (primed_context(PRIMED.contexts, equation, rng) for _ in range(300))
+    ]
+    assert {paths for paths, _ in shapes} == set(range(1, 9))
+    whole = [length == 400 for _, length in shapes]
+    assert 0.6 < np.mean(whole) < 0.85  # 0.7 and the cut ones that needed all of the length
+    assert min(length for _, length in shapes) >= 100
+
+
+def test_a_context_begins_anywhere_but_mostly_at_the_start():
+    equation, rng = an_equation(Setting(0.01, 1, 1, 3000), dim=1), np.random.default_rng(1)
+    starts = [primed_context(PRIMED.contexts, equation, rng).times[0] for _ in range(200)]
+    assert 0.5 < np.mean(np.array(starts) == 0) < 0.9
+    assert max(starts) > 5
+
+
+@pytest.mark.parametrize("config", [PAPER, PRIMED], ids=["paper", "primed"])
+def test_targets_are_the_exact_fields_at_the_locations(config):
+    equation = an_equation(Setting(0.05, 2, 4, 150), corruption=CorruptionConfig())
+    example = make_example(config, equation, 300, 20, np.random.default_rng(3))
+    first = np.random.default_rng(3)  # the context is drawn first
+    obs = paper_context(equation, 300, first) if config is PAPER else primed_context(config.contexts, equation, first)
+    normaliser = fit_normaliser(to_transitions(obs))
+    np.testing.assert_array_equal(example.transitions.y, normaliser.states(to_transitions(obs).y))
+    x = normaliser.undo_states(example.x[example.scored])
+    drift, diffusion = example.drift[example.scored], example.diffusion[example.scored]
+    np.testing.assert_allclose(normaliser.undo_drift(drift), equation.sde.drift(x), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(normaliser.undo_diffusion(diffusion), equation.sde.diffusion(x), rtol=1e-5, atol=1e-5)
+    if example.origin is not None:
+        np.testing.assert_allclose(normaliser.undo_states(example.origin), 0, atol=1e-12)
+
+
+def test_half_of_the_primed_locations_are_clean_states_and_half_surround_the_data():
+    equation, rng = an_equation(Setting(0.05, 2, 4, 150)), np.random.default_rng(0)
+    obs = primed_context(PRIMED.contexts, equation, rng)
+    x = primed_locations(PRIMED, equation, obs, 40, rng)
+    stored = equation.locations[-128:].astype(float)
+    assert [any(np.array_equal(row, state) for state in stored) for row in x] == [False] * 20 + [True] * 20
+    low, high = obs.box(0.9)
+    assert np.all((x[:20] >= low) & (x[:20] <= high))
+
+
+def test_locations_far_from_the_data_do_not_count():
+    config = replace(PRIMED, contexts=replace(PRIMED.contexts, far=1.0))
+    example = make_example(config, an_equation(Setting(0.05, 2, 4, 150)), 0, 60, np.random.default_rng(0))
+    assert 5 < example.scored.sum() < 55
+    assert np.abs(example.x[example.scored]).max() <= 1
+    np.testing.assert_array_equal(example.x[~example.scored], 0)
+
+
+def test_the_origin_is_known_for_the_given_share_of_the_equations():
+    equation, rng = an_equation(Setting(0.05, 2, 2, 120)), np.random.default_rng(0)
+    known = sum(make_example(PRIMED, equation, 0, 2, rng).origin is not None for _ in range(300))
+    check_frequencies([known, 300 - known], [0.3, 0.7])
+
+
+@pytest.mark.parametrize("config", [PAPER, PRIMED], ids=["paper", "primed"])
+def test_a_batch_is_a_function_of_its_number(config):
+    one, other = StreamedBatches(config), StreamedBatches(config)
+    first = [one[i] for i in (0, 1, 5)]
+    for a, b in zip(first, [other[i] for i in (5, 1, 0)][::-1], strict=True):
+        assert_same(a, b)
+    assert not torch.equal(first[0].x, first[1].x)
+    reseeded = StreamedBatches(replace(config, loop=replace(config.loop, seed=11)))[0]
+    assert not torch.equal(first[0].x, reseeded.x)
+
+
+def test_batches_have_one_dimension_and_all_dimensions_occur():
+    batches = StreamedBatches(PAPER)
+    dims = [batches[i].dims for i in range(12)]
+    assert all(bool((d == d[0]).all()) for d in dims)
+    assert {int(d[0].sum()) for d in dims} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("config", [PAPER, PRIMED], ids=["paper", "primed"])
+def test_the_parts_of_several_processes_make_up_the_batch(config):
+    whole = StreamedBatches(config)[3]
+    parts = [StreamedBatches(config, Part(rank, 2))[3] for rank in range(2)]
+    for name in ("x", "drift", "diffusion", "scored", "dims"):
+        assert torch.equal(torch.cat([getattr(p, name) for p in parts]), getattr(whole, name))
+    with pytest.raises(ConfigError, match="batch_size is 4 with 3 processes"):
+        StreamedBatches(PAPER, Part(0, 3))
+
+
+@pytest.mark.slow
+def test_worker_processes_make_the_same_batches():
+    """Buys certainty that nothing in a batch hangs on the process that makes it; starting processes takes long."""
+    batches = StreamedBatches(PAPER)
+    loader = DataLoader(batches, batch_size=None, sampler=range(2, 5), num_workers=2, multiprocessing_context="spawn")
+    for index, batch in zip(range(2, 5), loader, strict=True):
+        assert_same(batch, batches[index])
+
+
+def test_a_context_that_rests_at_a_fixed_point_is_replaced():
+    resting = an_equation(Setting(0.05, 2, 2, 120))
+    resting = replace(resting, values=np.ones_like(resting.values))
+    moving = an_equation(Setting(0.05, 2, 2, 120), index=1)
+    prepared = draw_example(PRIMED, lambda item, attempt: resting if attempt == 0 else moving, 0, 0, [1, 0, 0])
+    assert np.ptp(prepared.example.transitions.y) > 0
+    with pytest.raises(DatasetError, match="none of 20 contexts"):
+        draw_example(PRIMED, lambda *_: resting, 0, 0, [1, 0, 0])
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> tuple[TrainConfig, Path]:
+    folder = tmp_path_factory.mktemp("data") / "set"
+    prior = PriorConfig(settings=(Setting(0.05, 2, 3, 64), Setting(0.1, 2, 2, 80)), locations=LocationConfig(64))
+    settings = DatasetSettings(num_equations=14, seed=0, config=prior, shard_size=5)
+    generate(settings, folder)
+    return replace(PAPER, prior=prior, dataset=settings.identity), folder
+
+
+def test_every_pass_through_a_data_set_reads_each_equation_once(stored):
+    config, folder = stored
+    batches = StoredBatches(config, folder)
+    passes = [[batches[i].dims.sum(1).tolist() for i in range(k, k + 3)] for k in (0, 3)]  # 14 // 4 batches
+    assert sorted(passes[0]) == sorted(passes[1])
+    assert_same(batches[4], StoredBatches(config, folder)[4])
+
+
+def test_a_data_set_other_than_that_of_the_settings_is_an_error(stored):
+    config, folder = stored
+    with pytest.raises(DatasetError, match="not the data set of these training settings"):
+        StoredBatches(replace(config, dataset="abc"), folder)
+    with pytest.raises(DatasetError, match="14 equations; expected at least a batch of 16"):
+        StoredBatches(replace(config, batch_size=16), folder)
+    with pytest.raises(ConfigError, match="one dimension together"):
+        StoredBatches(replace(PRIMED, dataset=config.dataset), folder)
