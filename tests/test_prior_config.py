@@ -95,7 +95,7 @@ def test_a_wrong_setting_is_named(mapping, words):
         PriorConfig.from_mapping(mapping)
 
 
-@pytest.mark.parametrize("text", ["dims = [1", '{"dims": ', "\x00"])
+@pytest.mark.parametrize("text", ["dims = [1", '{"dims": ', "\x00", "[" * 50_000])
 def test_a_file_that_is_not_toml_or_json_is_named(text, tmp_path):
     for suffix in ("toml", "json"):
         path = tmp_path / f"prior.{suffix}"
@@ -104,6 +104,14 @@ def test_a_file_that_is_not_toml_or_json_is_named(text, tmp_path):
             PriorConfig.from_file(path)
     with pytest.raises(ConfigError, match="cannot read"):
         PriorConfig.from_file(tmp_path / "absent.toml")
+
+
+def test_a_number_too_long_for_python_is_an_error_of_ours(tmp_path):
+    (tmp_path / "prior.json").write_text('{"limit": 1' + "0" * 5000 + "}")
+    (tmp_path / "prior.toml").write_text("limit = 1" + "0" * 5000)
+    for name in ("prior.json", "prior.toml"):
+        with pytest.raises(ConfigError, match="cannot read"):
+            PriorConfig.from_file(tmp_path / name)
 
 
 def test_unknown_dimensions_and_gaps_are_named():

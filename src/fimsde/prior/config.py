@@ -167,7 +167,7 @@ class PriorConfig:
         try:
             text = path.read_text()
             mapping = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:  # both parsers raise kinds of ValueError
             raise ConfigError(f"cannot read the settings in {path}: {error}. Expected a TOML or JSON file.") from error
         return PriorConfig.from_mapping(mapping)
 

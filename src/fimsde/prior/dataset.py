@@ -52,27 +52,23 @@ def generate(
     """
     if shard_index is not None and not 0 <= shard_index < settings.num_shards:
         raise ConfigError(f"shard_index is {shard_index}; expected 0 to {settings.num_shards - 1}.")
-    _open_folder(settings, folder)
+    # A batch job clears away what was left of its own shard only: the others may be in the making.
+    _open_folder(settings, folder, stale="*" if shard_index is None else settings.file_name(shard_index))
     wanted = range(settings.num_shards) if shard_index is None else [shard_index]
-    done = {shard: found for shard in wanted if (found := _check_existing(settings, folder, shard, repair)) is not None}
-    missing = [shard for shard in wanted if shard not in done]
-    for leftover in partial_files(folder, "*" if shard_index is None else settings.file_name(shard_index)):
-        leftover.unlink(missing_ok=True)
-    with tqdm(
-        total=sum(len(settings.items(shard)) for shard in wanted),
-        initial=sum(len(settings.items(shard)) for shard in done),
-        unit="equations",
-        disable=None if show_progress else True,
-    ) as bar:
-        for shard, made in _make(settings, folder, missing, executor):
-            done[shard] = made
+    done: dict[int, ShardRecord] = {}
+    total = sum(len(settings.items(shard)) for shard in wanted)
+    with tqdm(total=total, unit="equations", disable=None if show_progress else True) as bar:
+        for shard, found in _checked_and_made(settings, folder, wanted, executor, repair):
+            done[shard] = found
             bar.update(len(settings.items(shard)))
     return _finish(settings, folder, done)
 
 
-def _open_folder(settings: DatasetSettings, folder: Path) -> None:
+def _open_folder(settings: DatasetSettings, folder: Path, stale: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for leftover in partial_files(folder, stale):
+            leftover.unlink(missing_ok=True)
         is_empty = not any(name for name in folder.iterdir() if not name.name.endswith(".partial"))
     except OSError as error:
         raise DatasetError(f"cannot use {folder}: {error.strerror}. Choose a folder you can write to.") from error
@@ -84,6 +80,19 @@ def _open_folder(settings: DatasetSettings, folder: Path) -> None:
         raise DatasetError(
             f"{folder} holds another data set: {'; '.join(differing[:5])}. Use the same settings, or a new folder."
         )
+
+
+def _checked_and_made(
+    settings: DatasetSettings, folder: Path, wanted: Sequence[int], executor: Executor | None, repair: bool
+) -> Iterator[tuple[int, ShardRecord]]:
+    missing = []
+    for shard in wanted:
+        found = _check_existing(settings, folder, shard, repair)
+        if found is None:
+            missing.append(shard)
+        else:
+            yield shard, found
+    yield from _make(settings, folder, missing, executor)
 
 
 def _check_existing(settings: DatasetSettings, folder: Path, shard: int, repair: bool) -> ShardRecord | None:
