@@ -274,6 +274,10 @@ class Asked:
         """Mean over components, drift and diffusion, of the log variances relative to the natural sizes."""
         return 2.0 * self._components(raw).mean((-1, -2))
 
+    def log_scales(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries dim 2"]:
+        """Log scales of the errors of drift and diffusion relative to their natural sizes, for each component."""
+        return self._components(raw)
+
     def _components(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries dim outputs"]:
         return raw.unflatten(0, (-1, self.known.drift.shape[2])).transpose(1, 2)
 

@@ -1,0 +1,61 @@
+"""`fimsde pretrain`: train a model on synthetic equations."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fimsde.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fimsde.train.config import TrainConfig
+
+
+def pretrain(
+    out: Annotated[Path, typer.Option(help="Folder for settings, log, checkpoints and weights.")],
+    preset: Annotated[str | None, typer.Option(help="paper, primed, paper-tiny or primed-tiny.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings of the run (TOML or JSON), no preset.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training; default: those of the settings.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Read equations made by `fimsde generate`.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder of stored contexts; what is missing is made.")] = None,
+    cache_equations: Annotated[int | None, typer.Option(min=1, help="How many contexts the cache holds.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that make batches and contexts beside this one.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
+) -> None:
+    """Train a model and write its weights into OUT/weights. Ctrl-C saves; --resume goes on exactly from there."""
+    import torch
+
+    from fimsde.prior.manifest import read_manifest
+    from fimsde.train.loop import RunOptions
+    from fimsde.train.pretrain import WEIGHTS
+    from fimsde.train.pretrain import pretrain as train
+
+    settings = _settings(preset, config)
+    if steps is not None:
+        settings = replace(settings, loop=replace(settings.loop, steps=steps))
+    if cache_equations is not None:
+        settings = replace(settings, cache_equations=cache_equations)
+    if data is not None:
+        settings = replace(settings, dataset=read_manifest(data).settings.identity)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    options = RunOptions(workers=workers, show_progress=True, tensorboard=tensorboard)
+    state = train(settings, out, resume=resume, data=data, cache=cache, options=options)
+    done = f"{state.step} of {settings.loop.steps} steps in {state.seconds:.0f} s, {state.skipped} skipped"
+    if state.step < settings.loop.steps:
+        typer.echo(f"stopped after {done}; run the same command with --resume to go on")
+        raise typer.Exit(130)
+    typer.echo(f"{done}; the weights are in {out / WEIGHTS}")
+
+
+def _settings(preset: str | None, config: Path | None) -> "TrainConfig":
+    from fimsde.train.config import TrainConfig
+
+    if preset is not None and config is None:
+        return TrainConfig.preset(preset)
+    if config is not None and preset is None:
+        return TrainConfig.from_file(config)
+    raise ConfigError("pretrain needs either --preset or --config.")

@@ -1,0 +1,67 @@
+"""The log of a run: one JSON object per line, cut back to the step that training resumes from."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from fimsde.errors import CheckpointError, ConfigError
+
+FILE = "log.jsonl"
+
+
+class Log:
+    """Lines {"step": i, "loss": ..., ...}; a number that is not finite is null.
+
+    Args:
+        out: Folder of the run.
+        start: Lines of this step and later ones are from a part of the run that is being repeated, and are dropped.
+        tensorboard: Also write events for TensorBoard.
+        is_main: Other processes write nothing.
+    """
+
+    def __init__(self, out: Path, start: int, tensorboard: bool, is_main: bool) -> None:
+        self._file: TextIO | None = None
+        self._events = _summary_writer(out) if tensorboard and is_main else None
+        if is_main:
+            kept = [line for line in read_log(out) if line["step"] < start]
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                self._file = (out / FILE).open("w")
+            except OSError as error:
+                raise CheckpointError(f"cannot write {out / FILE}: {error.strerror}. Choose another folder.") from error
+            self._file.writelines(json.dumps(line) + "\n" for line in kept)
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for open_ in (self._file, self._events):
+            if open_ is not None:
+                open_.close()
+
+    def write(self, step: int, numbers: dict[str, float | bool | None]) -> None:
+        """One line, at once on disk as far as the operating system is concerned."""
+        if self._file is not None:
+            self._file.write(json.dumps({"step": step, **numbers}) + "\n")
+            self._file.flush()
+        if self._events is not None:
+            for name, value in numbers.items():
+                if value is not None:
+                    self._events.add_scalar(name, float(value), step)
+
+
+def read_log(out: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; a last line that a kill cut short is left out."""
+    if not (out / FILE).exists():
+        return []
+    text = (out / FILE).read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _summary_writer(out: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("TensorBoard is not installed; install it with `pip install fimsde[train]`.") from error
+    return SummaryWriter(str(out / "tensorboard"))

@@ -1,0 +1,121 @@
+"""Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset as TorchDataset
+
+from fimsde.errors import ConfigError
+from fimsde.model.fim import FIMSDE
+from fimsde.model.operator import Operator
+from fimsde.prior.shards import write_atomically
+from fimsde.train.batches import Batch, StoredBatches, StreamedBatches
+from fimsde.train.cache import CachedBatches, fill_cache
+from fimsde.train.checkpoint import State, versions
+from fimsde.train.config import TrainConfig
+from fimsde.train.loop import RunOptions, run
+from fimsde.train.objectives import choose_objective
+from fimsde.train.processes import Processes
+
+WEIGHTS, SETTINGS = "weights", "config.toml"
+_BEST_DRIFT, _BEST_DIFFUSION = (4, 11, 13), (3, 7)  # sparse averages and the fit around the origin; see the bank
+
+
+def pretrain(
+    config: TrainConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    data: Path | None = None,
+    cache: Path | None = None,
+    options: RunOptions | None = None,
+) -> State:
+    """Train a fresh model, or go on training one, and write its weights into `out/weights` at every checkpoint.
+
+    Args:
+        config: The run.
+        out: Folder for settings, log, checkpoints and weights.
+        resume: Go on from the last checkpoint in `out`.
+        data: A data set of `fimsde generate`, if `config.dataset` names one.
+        cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
+        options: Workers, progress bar, TensorBoard.
+    """
+    processes = Processes(config.loop.precision)
+    objective, settings = choose_objective(config), config.to_mapping()
+    model = new_model(config)
+    batches = _batches(config, data, cache, processes, options)
+
+    def milestone(state: State) -> None:
+        write_atomically(out / SETTINGS, config.to_toml().encode())
+        averaged(state, config).save_pretrained(out / WEIGHTS, training=_record(config, state), overwrite=True)
+
+    return run(
+        model,
+        batches,
+        objective,
+        config.loop,
+        out,
+        settings=settings,
+        resume=resume,
+        processes=processes,
+        milestone=milestone,
+        options=options,
+    )
+
+
+def new_model(config: TrainConfig) -> FIMSDE:
+    """Random weights. A primed model starts near the average of its best candidates rather than anywhere."""
+    model = FIMSDE(config.model, seed=config.loop.seed)
+    if config.model.variant == "primed":
+        _prefer(model.drift_operator, _BEST_DRIFT)
+        _prefer(model.diffusion_operator, _BEST_DIFFUSION)
+        _prefer(model.log_variance_operator, ())
+    return model
+
+
+@torch.no_grad()
+def _prefer(operator: Operator, choices: tuple[int, ...]) -> None:
+    output = operator.head.output
+    output.weight.mul_(0.05)
+    output.bias.zero_()
+    output.bias[list(choices)] = 2.0
+
+
+def averaged(state: State, config: TrainConfig) -> FIMSDE:
+    """A model with the averaged weights, or with the last ones if there is no averaging."""
+    model = FIMSDE(config.model, seed=None)
+    weights = state.ema or state.model.state_dict()
+    model.load_state_dict({name: tensor.detach().cpu().clone() for name, tensor in weights.items()}, assign=True)
+    return model.eval()
+
+
+def _record(config: TrainConfig, state: State) -> Mapping[str, Any]:
+    return {
+        "config": config.to_mapping(),
+        "steps": state.step,
+        "skipped_steps": state.skipped,
+        "equations": state.step * config.batch_size,
+        "seconds": round(state.seconds, 1),
+        "versions": versions(),
+    }
+
+
+def _batches(
+    config: TrainConfig, data: Path | None, cache: Path | None, processes: Processes, options: RunOptions | None
+) -> TorchDataset[Batch]:
+    if (data is not None) != bool(config.dataset) or (cache is not None) != bool(config.cache_equations):
+        raise ConfigError(
+            f"dataset is {config.dataset!r} and cache_equations is {config.cache_equations}, but the data folder is "
+            f"{data} and the cache folder {cache}; expected a folder exactly for what the settings name."
+        )
+    if data is not None:
+        return StoredBatches(config, data, processes.part)
+    if cache is not None:
+        workers = max(1, 0 if options is None else options.workers)
+        if processes.is_main:
+            fill_cache(config, cache, workers=workers, show_progress=options is not None and options.show_progress)
+        processes.wait()
+        return CachedBatches(config, cache, processes.part)
+    return StreamedBatches(config, processes.part)

@@ -1,0 +1,167 @@
+"""Objectives: formulas restated, gradients by differences, and that what does not count has no influence."""
+
+from dataclasses import fields, replace
+from math import exp, log
+
+import pytest
+import torch
+
+from fimsde.errors import ConfigError
+from fimsde.train.batches import Batch, StreamedBatches
+from fimsde.train.config import TrainConfig
+from fimsde.train.objectives import choose_objective, primed_objective
+from fimsde.train.pretrain import new_model
+
+PRESETS = ("paper-tiny", "primed-tiny")
+
+
+def double(value):
+    """Every floating tensor of a (nested) dataclass in float64."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    return replace(value, **{f.name: double(getattr(value, f.name)) for f in fields(value)})
+
+
+def problem(preset, index=1):
+    config = TrainConfig.preset(preset)
+    config = replace(config, model=replace(config.model, dropout=0.0))
+    model = new_model(config).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in model.parameters():  # away from the special start
+            p.add_(0.05 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+    batch = double(StreamedBatches(config)[index])
+    scale = batch.drift.abs().amax((1, 2), keepdim=True)
+    return config, model, replace(batch, drift=batch.drift / scale) if preset == "paper-tiny" else batch
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_gradients_agree_with_differences(preset):
+    """T1, along a random direction through all weights. The direction leaves out the detached paths into U:
+    the derivative there is not that of the loss, by design (T2), so the U stack alone and all but U are two checks."""
+    config, model, batch = problem(preset)
+    objective = choose_objective(config)
+    generator = torch.Generator().manual_seed(1)
+    named = dict(model.named_parameters())
+    u_stack = [p for name, p in named.items() if name.startswith("log_variance")]
+    loss = objective(model, batch).total
+    gradients = torch.autograd.grad(loss, u_stack)
+    direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in u_stack]
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, direction, strict=True))
+
+    def moved(step):
+        with torch.no_grad():
+            for p, d in zip(u_stack, direction, strict=True):
+                p.add_(step * d)
+            value = float(objective(model, batch).total)
+            for p, d in zip(u_stack, direction, strict=True):
+                p.sub_(step * d)
+        return value
+
+    step = 1e-6
+    assert slope == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-5)
+
+
+def test_the_gradient_of_the_primed_errors_agrees_with_differences():
+    """T1 for everything but U: the log errors see drift and diffusion only."""
+    _, model, batch = problem("primed-tiny")
+    rest = [p for name, p in model.named_parameters() if not name.startswith("log_variance")]
+
+    def errors():
+        parts = primed_objective(model, batch).parts
+        return parts["drift_log_error"] + parts["diffusion_log_error"]
+
+    gradients = torch.autograd.grad(errors(), rest)
+    generator = torch.Generator().manual_seed(2)
+    direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in rest]
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, direction, strict=True))
+    values = []
+    for step in (1e-6, -2e-6):
+        with torch.no_grad():
+            for p, d in zip(rest, direction, strict=True):
+                p.add_(step * d)
+            values.append(float(errors()))
+    assert slope == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
+
+
+def test_the_primed_objective_is_its_formula():
+    _, model, batch = problem("primed-tiny")
+    model.requires_grad_(False)
+    scored = batch.scored.clone()
+    scored[0, 1] = scored[1, 3] = False
+    batch = replace(batch, scored=scored)
+    context = model.encode(batch.source)
+    drift, diffusion = model.evaluate(context, batch.x)
+    asked = model.locations(batch.source, batch.x)
+    raw = model.log_variance_operator(asked.h, context.log_variance, context.mask, 1024)
+    scales, dim = asked.log_scales(raw), batch.source.dim
+    expected = {}
+    for name, answer, truth, size, number in (
+        ("drift", drift, batch.drift, asked.known.drift_size, 0),
+        ("diffusion", diffusion, batch.diffusion, asked.known.diffusion_size, 1),
+    ):
+        likelihoods, logs = [], []
+        for b in range(len(batch.x)):
+            for j in range(dim):
+                kept = [q for q in range(batch.x.shape[1]) if scored[b, q]]
+                error = [float((answer[b, q, j] - truth[b, q, j]) / size[b, q, j]) for q in kept]
+                scale = [min(max(float(scales[b, q, j, number]), -9.0), 5.0) for q in kept]
+                terms = [u + 2.5 * log(1 + e * e / (4 * exp(2 * u))) for e, u in zip(error, scale, strict=True)]
+                likelihoods.append(sum(terms) / len(kept))
+                logs.append(0.5 * log(sum(e * e for e in error) / len(kept) + 1e-7))
+        expected[f"{name}_likelihood"] = sum(likelihoods) / len(likelihoods)
+        expected[f"{name}_log_error"] = sum(logs) / len(logs)
+    loss = primed_objective(model, batch)
+    assert {name: float(part) for name, part in loss.parts.items()} == pytest.approx(expected, rel=1e-9)
+    assert float(loss.total) == pytest.approx(sum(expected.values()), rel=1e-9)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_locations_that_do_not_count_have_no_influence(preset):
+    """T3: exactly the same loss and gradient, whatever the answers there are said to be."""
+    config, model, batch = problem(preset)
+    objective, scored = choose_objective(config), batch.scored.clone()
+    scored[:, 0] = False
+
+    def loss_and_gradient(answers):
+        drift = batch.drift.clone()
+        drift[:, 0] = answers
+        loss = objective(model, replace(batch, scored=scored, drift=drift)).total
+        return loss, torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
+
+    (loss, gradient), (other_loss, other) = loss_and_gradient(0.0), loss_and_gradient(1e6)
+    assert torch.equal(loss, other_loss)
+    assert torch.equal(gradient, other)
+    counted = objective(model, batch).total
+    assert not torch.equal(loss, counted)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_loss_of_a_batch_is_the_mean_of_its_halves(preset):
+    """What several processes rely on."""
+    config, model, batch = problem(preset)
+    half = len(batch.x) // 2
+
+    def part(rows):
+        source = replace(batch.source, **{f.name: getattr(batch.source, f.name)[rows] for f in fields(batch.source)})
+        rest = {f.name: getattr(batch, f.name)[rows] for f in fields(Batch) if f.name != "source"}
+        return float(choose_objective(config)(model, Batch(source, **rest)).total)
+
+    whole = float(choose_objective(config)(model, batch).total)
+    assert (part(slice(0, half)) + part(slice(half, None))) / 2 == pytest.approx(whole, rel=1e-9)
+
+
+def test_the_primed_objective_needs_a_primed_model():
+    with pytest.raises(ConfigError, match="objective is primed and variant is paper"):
+        choose_objective(replace(TrainConfig.preset("paper-tiny"), objective="primed"))
+
+
+def test_a_fresh_primed_model_starts_near_its_best_candidates():
+    """Half of the weight and more is on the sparse averages; random heads would put it anywhere."""
+    config = TrainConfig.preset("primed-tiny")
+    batch, model = StreamedBatches(config)[0], new_model(config)
+    context = model.encode(batch.source)
+    asked = model.locations(batch.source, batch.x)
+    raw = model.drift_operator(asked.h, context.drift, context.mask, 1024)
+    best = raw[..., :-1].softmax(-1)[..., [4, 11, 13]].sum(-1)
+    assert float(best.min()) > 0.5
