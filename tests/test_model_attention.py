@@ -1,5 +1,7 @@
 """The compiled attention against torch's in float64: sizes, extremes, threads, and when it must step aside."""
 
+import multiprocessing
+import os
 from copy import deepcopy
 
 import pytest
@@ -83,6 +85,25 @@ def test_threads_do_not_change_the_result(restored_threads):
         torch.set_num_threads(threads)
         results.append(fused_attention(q, to_blocks(k, v)))
     assert all(torch.equal(r, results[0]) for r in results)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_process_has_its_own_threads(restored_threads):
+    """Helper threads do not survive a fork: a child that waited for them would hang."""
+    q, k, v = draw(10, 200, heads=4)
+    blocked = to_blocks(k, v)
+    torch.set_num_threads(2)
+    expected = fused_attention(q, blocked)
+
+    def compare():
+        os._exit(0 if torch.equal(fused_attention(q, blocked), expected) else 1)
+
+    child = multiprocessing.get_context("fork").Process(target=compare)
+    child.start()
+    child.join(timeout=60)
+    child.kill()
+    assert child.exitcode == 0
 
 
 def test_each_query_is_answered_alone():

@@ -1,9 +1,12 @@
 """The compiled attention of `compiled.py` on torch tensors: inference on a CPU, on as many threads as torch uses."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -48,10 +51,19 @@ def fused_attention(
     arrays = [t.numpy() for t in (queries.contiguous(), context.keys, context.values, read)]
     cuts = [queries.shape[1] * i // threads for i in range(threads + 1)]
     shares = [[a[b, i:j] for a in arrays] for b in range(len(queries)) for i, j in pairwise(cuts)]
-    if threads == 1:
-        for share in shares:
-            attend(*share)
-    else:
-        with ThreadPoolExecutor(threads) as pool:  # made anew: a lasting pool would not survive a fork
-            list(pool.map(lambda share: attend(*share), shares))
+    helpers = [_pool(os.getpid(), threads - 1).submit(_work, shares[t::threads]) for t in range(1, threads)]
+    _work(shares[::threads])
+    for helper in helpers:
+        helper.result()
     return read
+
+
+def _work(shares: list[list[np.ndarray]]) -> None:
+    for share in shares:
+        attend(*share)
+
+
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that help the calling one; a forked process, in which they do not exist, makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"fimsde-{process}")
