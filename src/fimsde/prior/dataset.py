@@ -155,12 +155,11 @@ def _make(
 
 
 def _finish(settings: DatasetSettings, folder: Path, done: dict[int, ShardRecord]) -> Manifest | None:
-    for shard in range(settings.num_shards):
-        if shard not in done:
-            found = _check_existing(settings, folder, shard, repair=False)
-            if found is None:
-                return None
-            done[shard] = found
+    others = [shard for shard in range(settings.num_shards) if shard not in done]
+    if not all((folder / settings.file_name(shard)).exists() for shard in others):  # cheap, before reading any
+        return None
+    for shard in others:
+        done[shard] = record(*_load(settings, folder, shard), settings.file_name(shard))
     manifest = Manifest(settings, tuple(done[shard] for shard in range(settings.num_shards)))
     manifest.write(folder)
     return manifest
