@@ -158,14 +158,14 @@ def test_divergence_is_recorded_with_mask_and_time_and_good_paths_do_not_notice(
     np.testing.assert_array_equal(paths.values[0], simulate(EXPLOSIVE, x0[:1], grid, substeps=50).values[0])
 
 
-def test_a_diverged_path_does_not_come_back_in_a_later_block():
-    """The state is kept where it was last finite; taken up again, it would walk on from there."""
-    once = FunctionSDE(1, lambda x: np.where(x > 5, np.inf, 1.0), np.zeros_like)
-    paths = simulate(once, np.zeros((2, 1)), np.arange(1000.0))
-    assert paths.diverged_at.tolist() == [7.0, 7.0]
-    assert paths.mask.sum(axis=1).tolist() == [7, 7]
-    beyond = simulate(CLOCK, np.zeros((1, 1)), np.arange(1000.0), limit=5.0)
-    assert beyond.mask.sum() == 5
+def test_a_diverged_path_does_not_come_back():
+    """A sawtooth 0, 1, ..., 10, 0, ... is below the limit of 5 again soon after, in this block and in later ones."""
+    sawtooth = FunctionSDE(1, lambda x: np.where(x > 9.5, -10.0, 1.0), np.zeros_like)
+    paths = simulate(sawtooth, np.array([[0.0], [2.0]]), np.arange(1000.0), limit=5.0)
+    assert paths.diverged_at.tolist() == [5.0, 3.0]
+    assert paths.mask.sum(axis=1).tolist() == [5, 3]
+    stuck = FunctionSDE(1, lambda x: np.where(x > 5, np.inf, 1.0), np.zeros_like)
+    assert simulate(stuck, np.zeros((1, 1)), np.arange(1000.0)).mask.sum() == 7
 
 
 def test_the_limit_is_looked_at_on_the_grid_only():

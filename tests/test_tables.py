@@ -70,6 +70,7 @@ DIALECTS = {
     "byte order mark": ({"encoding": "utf-8-sig"}, {}),
     "Windows line ends": ({"lineterminator": "\r\n"}, {}),
     "quoted": ({"quoting": 1}, {}),
+    "blanks": ({"sep": " "}, {"separator": r"\s+"}),
 }
 
 

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -156,7 +155,7 @@ def _check_choices(dt: Any, missing: str, layout: str) -> None:
         raise InvalidObservationsError(f"missing is {missing!r}; expected 'error' or 'drop'.")
     if layout not in ("long", "wide"):
         raise InvalidObservationsError(f"layout is {layout!r}; expected 'long' or 'wide'.")
-    if dt is not None and not (isinstance(dt, Real) and np.isfinite(dt) and dt > 0):
+    if dt is not None and not (isinstance(dt, int | float | np.integer | np.floating) and 0 < dt < np.inf):
         raise InvalidObservationsError(f"dt is {dt!r}; expected a positive number, the gap between observations.")
 
 

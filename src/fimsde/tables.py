@@ -3,6 +3,7 @@
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,8 @@ _FIRST_LINE = 2  # of a CSV file, after the header
 _PARQUET = (".parquet", ".pq")
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
-_EXACT: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
+_IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+_EXACT: dict[str, Any] = {} if _IS_EXACT else {"float_precision": "round_trip"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,8 @@ def open_table(source: Any, time: str | None, path: str | None, separator: str |
     """The table in a CSV or Parquet file, or a frame as a table."""
     is_file = isinstance(source, str | os.PathLike)
     if is_file and Path(source).suffix.lower() not in _PARQUET:
-        return _open_csv(Path(source), time, separator or ",", decimal or ".")
+        comma, point = "," if separator is None else separator, "." if decimal is None else decimal
+        return _open_csv(Path(source), time, comma, point)
     if separator is not None or decimal is not None:
         raise InvalidObservationsError(
             "separator= and decimal= are for CSV files; this source has cells. Leave them out."
@@ -61,20 +62,14 @@ def open_table(source: Any, time: str | None, path: str | None, separator: str |
 
 
 def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Table:
+    options = {"sep": separator, "decimal": decimal, "index_col": False, "skip_blank_lines": False, "low_memory": False}
+
     def parse(file: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "error", pd.errors.ParserWarning
-            )  # lines longer than the header lose their last cells
-            return pd.read_csv(
-                file,
-                sep=separator,
-                decimal=decimal,
-                index_col=False,
-                skip_blank_lines=False,
-                low_memory=False,
-                **_EXACT,
-            )
+            )  # a line longer than the header loses its last cells
+            return pd.read_csv(file, **options, **_EXACT)
 
     frame = _from_file(file, parse)
     filled = np.flatnonzero(~frame.isna().all(axis=1))
@@ -119,23 +114,24 @@ def raw_paths(
     if (time is None) == (dt is None):
         found = "neither a time column nor dt" if time is None else "both a time column and dt"
         raise InvalidObservationsError(f"{found} given. Name the column (time=) or the constant gap (dt=).")
-    states, precision = zip(*(_numbers(table, column) for column in columns), strict=True)
+    columns_read = [_numbers(table, column) for column in columns]
+    states = np.stack([numbers for numbers, _ in columns_read], axis=1)  # (rows, columns)
+    precision = np.array([rounding for _, rounding in columns_read])
     clock = None if time is None else _clock(table, time, time_unit)
 
-    def build(rows: Int[Array, " rows"], components: slice, label: str) -> RawPath:
-        own_values = np.stack(states[components], axis=1)[rows]
+    def build(label: str, rows: Int[Array, " _"], components: slice = slice(None)) -> RawPath:
         own_clock = np.arange(len(rows)) * float(dt or 1) if clock is None else clock[rows]
-        own_rows, own_precision = table.rows[rows], np.array(precision[components])
-        observed = np.ones(len(rows), bool)
-        return RawPath(own_clock, own_values, observed, label, own_rows, table.counted_in, own_precision)
+        seen = np.ones(len(rows), bool)
+        place = table.rows[rows], table.counted_in
+        return RawPath(own_clock, states[rows, components], seen, label, *place, precision[components])
 
-    if layout == "wide":
-        if path is not None:
-            raise InvalidObservationsError("a wide table has a path per column. Leave path= out, or use layout='long'.")
-        lengths = [np.max(np.flatnonzero(~np.isnan(state)) + 1, initial=0) for state in states]
-        return [build(np.arange(n), slice(j, j + 1), f"column {columns[j]!r}") for j, n in enumerate(lengths)], None
-    every = slice(None)
-    return [build(rows, every, label) for label, rows in _rows_by_path(table, path)], tuple(map(str, columns))
+    if layout == "long":
+        return [build(label, rows) for label, rows in _rows_by_path(table, path)], tuple(columns)
+    if path is not None:
+        raise InvalidObservationsError("a wide table has a path per column. Leave path= out, or use layout='long'.")
+    lengths = [np.max(np.flatnonzero(~np.isnan(column)) + 1, initial=0) for column in states.T]
+    paths = [build(f"column {columns[j]!r}", np.arange(n), slice(j, j + 1)) for j, n in enumerate(lengths)]
+    return paths, None
 
 
 def _value_columns(table: Table, time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
@@ -155,8 +151,8 @@ def _value_columns(table: Table, time: str | None, values: Sequence[str] | None,
         raise InvalidObservationsError(
             f"no column is left for the state; the columns are {listed}. Name one (values=)."
         )
-    for column in chosen:
-        if [*taken, *chosen].count(column) > 1:
+    for column, times_used in Counter([*taken, *chosen]).items():
+        if times_used > 1:
             raise InvalidObservationsError(
                 f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
             )

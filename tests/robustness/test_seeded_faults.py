@@ -104,7 +104,9 @@ FAULTS = {
     "dates counted from the first one given": Fault(
         "arrays.py", "first = np.fmin.reduce(stamps)", "first = stamps[0]", "test_observations.py"
     ),
-    "blank lines skipped": Fault("tables.py", "skip_blank_lines=False", "skip_blank_lines=True", "test_tables.py"),
+    "blank lines skipped": Fault(
+        "tables.py", '"skip_blank_lines": False', '"skip_blank_lines": True', "test_tables.py"
+    ),
     "lines counted from zero": Fault("tables.py", "_FIRST_LINE = 2", "_FIRST_LINE = 0", "test_tables.py"),
 }
 
@@ -144,11 +146,10 @@ def test_a_seeded_fault_is_noticed_by_the_fast_tests(name, package):
 
 @pytest.mark.slow
 def test_without_a_fault_the_copy_passes(package):
-    """Buys the other half: it is the fault that is noticed, not the copy. The copy says that it is the one tested."""
+    """Buys the other half: it is the fault that is noticed, not the copy; and it is the copy that is tested."""
+    sign = package.parent / "the copy was imported"
     with (package / "transitions.py").open("a") as file:
-        file.write("\nprint('this is the copy')\n")
-    done = run_tests(
-        package.parent, ["-s", "tests/test_transitions.py", "tests/test_normalise.py", "tests/test_sde.py"]
-    )
+        file.write(f"\nimport pathlib\n\npathlib.Path({str(sign)!r}).touch()\n")
+    done = run_tests(package.parent, sorted({f"tests/{fault.tests}" for fault in FAULTS.values()}))
     assert done.returncode == 0, done.stdout[-2000:]
-    assert "this is the copy" in done.stdout
+    assert sign.exists()
