@@ -39,7 +39,8 @@ def pretrain(
     if cache_equations is not None:
         settings = replace(settings, cache_equations=cache_equations)
     if data is not None:
-        settings = replace(settings, dataset=read_manifest(data).settings.identity)
+        made = read_manifest(data).settings
+        settings = replace(settings, dataset=made.identity, prior=made.config)
     if threads is not None:
         torch.set_num_threads(threads)
     options = RunOptions(workers=workers, show_progress=True, tensorboard=tensorboard)

@@ -1,0 +1,59 @@
+"""`fimsde pretrain`: options become settings, results are where they should be, wrong input is one sentence."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fimsde.cli.pretrain import pretrain
+from fimsde.errors import CheckpointError, ConfigError
+from fimsde.model.fim import FIMSDE
+from fimsde.train.config import TrainConfig
+from fimsde.train.log import read_log
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(pretrain)
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_a_run_is_made_resumed_and_usable(tmp_path):
+    out = tmp_path / "run"
+    result = run("--preset", "primed-tiny", "--steps", 2, "--out", out)
+    assert result.exit_code == 0, result.exception
+    assert "2 of 2 steps" in result.output
+    assert str(out / "weights") in result.output.replace("\n", "")
+    assert FIMSDE.from_pretrained(out / "weights").training_record["steps"] == 2
+    again = run("--config", out / "config.toml", "--out", out, "--resume")
+    assert again.exit_code == 0, again.exception
+    assert len(read_log(out)) == 2
+    fresh = run("--preset", "primed-tiny", "--steps", 2, "--out", out)
+    assert isinstance(fresh.exception, CheckpointError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "either --preset or --config"),
+        (("--preset", "paper", "--config", "run.toml"), "either --preset or --config"),
+        (("--preset", "gigantic"), "not known"),
+        (("--config", "absent.toml"), "cannot read the settings"),
+        (("--preset", "paper-tiny", "--cache", "c", "--cache-equations", 5), "variant is paper"),
+        (("--preset", "primed-tiny", "--cache", "c"), "expected a folder exactly"),
+    ],
+)
+def test_wrong_input_is_named(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments, "--out", "run")
+    assert isinstance(result.exception, ConfigError)
+    assert words in str(result.exception)
+    assert not Path("run").exists()
+
+
+def test_the_settings_written_down_are_those_of_the_preset(tmp_path):
+    run("--preset", "paper-tiny", "--steps", 1, "--out", tmp_path / "run")
+    config = TrainConfig.from_file(tmp_path / "run" / "config.toml")
+    assert config.loop.steps == 1
+    assert config.model == TrainConfig.preset("paper-tiny").model
