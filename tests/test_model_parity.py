@@ -1,7 +1,7 @@
 """The authors' implementation, reproduced: outputs, loss, gradients, finetuning losses and simulated paths.
 
-The reference arrays were computed in float32, so they agree with exact arithmetic to about 1e-6; float64 is held to twice
-that. Skipped where the reference data are absent; test_model_formulas.py pins the same formulas.
+The reference arrays were computed in float32, so they agree with exact arithmetic to about 1e-6; float64 is held to
+twice that. Skipped where the reference data are absent; test_model_formulas.py pins the same formulas.
 """
 
 import json
