@@ -33,8 +33,9 @@ def _register() -> None:
     from fimsde.cli.convert import convert
     from fimsde.cli.demo import demo
     from fimsde.cli.generate import generate
+    from fimsde.cli.pretrain import pretrain
 
-    for command in (demo, generate, convert, bench):
+    for command in (demo, generate, pretrain, convert, bench):
         app.command()(command)
 
 

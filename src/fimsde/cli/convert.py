@@ -12,7 +12,10 @@ def convert(
     ],
     out_dir: Annotated[Path, typer.Argument(help="Folder to write; must not exist.")],
 ) -> None:
-    """Convert the authors' published FIM-SDE checkpoint into weights that fimsde loads."""
+    """Convert the authors' published FIM-SDE checkpoint into weights that fimsde loads.
+
+    Example: fimsde convert fim-sde/ weights/
+    """
     from fimsde.model.convert import convert as convert_checkpoint
 
     model = convert_checkpoint(authors_dir, out_dir)

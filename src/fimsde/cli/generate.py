@@ -28,7 +28,10 @@ def generate(
     repair: Annotated[bool, typer.Option("--repair", help="Make damaged files again.")] = False,
     stats: Annotated[Path | None, typer.Option(help="Print the acceptance rates of a finished data set.")] = None,
 ) -> None:
-    """Make a data set of random equations, their paths and targets, or finish one that was begun."""
+    """Make a data set of random equations, their paths and targets, or finish one that was begun.
+
+    Example: fimsde generate --equations 2000 --seed 0 --out data
+    """
     from fimsde.prior.config import PriorConfig
     from fimsde.prior.dataset import generate as make
     from fimsde.prior.manifest import DatasetSettings, read_manifest

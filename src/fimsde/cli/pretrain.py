@@ -25,7 +25,10 @@ def pretrain(
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
 ) -> None:
-    """Train a model and write its weights into OUT/weights. Ctrl-C saves; --resume goes on exactly from there."""
+    """Train a model and write its weights into OUT/weights. Ctrl-C saves; --resume goes on exactly from there.
+
+    Example: fimsde pretrain --preset primed-tiny --out run --steps 20
+    """
     import torch
 
     from fimsde.prior.manifest import read_manifest

@@ -1,0 +1,75 @@
+"""The program as a user runs it: help, exit codes, and outputs that are complete or absent."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fimsde import __version__
+from fimsde.cli import app, main
+from fimsde.cli.output import new_folder
+from fimsde.errors import ConfigError
+
+
+def test_help_lists_every_command_with_an_example():
+    runner = CliRunner()
+    text = runner.invoke(app, ["--help"]).output
+    for command in ("demo", "generate", "pretrain", "convert", "bench"):
+        assert command in text
+        assert "Example" in runner.invoke(app, [command, "--help"]).output, command
+
+
+def test_version_is_printed():
+    assert __version__ in CliRunner().invoke(app, ["--version"]).output
+
+
+def test_wrong_input_is_one_sentence_and_exit_code_2(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "nonsense"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("fimsde: unknown experiment 'nonsense'")
+
+
+def test_demo_writes_data_and_figure(tmp_path):
+    out = tmp_path / "demo"
+    CliRunner().invoke(app, ["demo", "--out", str(out)], catch_exceptions=False)
+    lines = (out / "double_well.csv").read_text().splitlines()
+    assert lines[0] == "t,x"
+    assert len(lines) == 5001
+    assert (out / "double_well.png").read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in tmp_path.iterdir()] == ["demo"]
+
+
+def test_a_folder_appears_complete_or_not_at_all(tmp_path):
+    def interrupted():
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "half.txt").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_replaced_only_when_asked_and_only_at_the_end(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old.txt").write_text("old")
+    with pytest.raises(ConfigError, match="exists already"), new_folder(out):
+        pass
+    with new_folder(out, replace=True) as folder:
+        (folder / "new.txt").write_text("new")
+        assert (out / "old.txt").exists()
+    assert [p.name for p in out.iterdir()] == ["new.txt"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    with pytest.raises(ConfigError, match="missing or read-only"), new_folder(tmp_path / "missing" / "out"):
+        pytest.fail("the work began")
+
+
+def test_the_package_is_light_until_torch_is_needed():
+    """M5: importing reads no torch, starts no threads and needs no network."""
+    checks = "assert 'torch' not in sys.modules; assert threading.active_count() == 1"
+    subprocess.run([sys.executable, "-c", f"import sys, threading, fimsde; fimsde.read; {checks}"], check=True)
