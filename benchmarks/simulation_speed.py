@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fimsde.estimate import EstimatedSDE, estimate
+from fimsde.estimation import EstimatedSDE, estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read

@@ -6,7 +6,7 @@ Run: python examples/random_weights.py
 
 import numpy as np
 
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.sde import FunctionSDE

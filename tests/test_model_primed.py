@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fimsde.errors import ConfigError
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import answers, to_banks

@@ -7,7 +7,7 @@ import pytest
 
 from checks import check_slope
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.sde import SDE, AffineSDE, FunctionSDE
@@ -70,6 +70,13 @@ def test_the_error_falls_with_the_fourth_power_of_the_step(dim):
         values = sde.drift(_nodes(low, high, num)).reshape(*(num,) * dim, dim)
         errors.append(np.abs(_interpolate(values, low, high, x) - sde.drift(x)).max())
     check_slope(np.array(nodes) - 1, np.array(errors), slope=-4, tolerance=0.3)
+
+
+def test_the_four_nodes_used_are_the_nearest():
+    """Halfway between nodes the error for x⁴ is h⁴ times 3/2 · 1/2 · 1/2 · 3/2; with nodes to one side it is larger."""
+    low, high, h = np.array([0.0]), np.array([1.0]), 1 / 16
+    values, x = _nodes(low, high, 17) ** 4, (np.arange(1, 15)[:, None] + 0.5) * h
+    np.testing.assert_allclose(np.abs(_interpolate(values, low, high, x) - x**4) / h**4, 9 / 16, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [1, 2])

@@ -10,11 +10,11 @@ from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
 from fimsde.simulate import Paths, simulate
 
 if TYPE_CHECKING:
-    from fimsde.estimate import EstimatedSDE, estimate
+    from fimsde.estimation import EstimatedSDE, estimate
     from fimsde.model.fim import FIMSDE
 
 # Names that need torch are imported on first use: reading data and simulating do not load it.
-_LATER = {"EstimatedSDE": "fimsde.estimate", "estimate": "fimsde.estimate", "FIMSDE": "fimsde.model.fim"}
+_LATER = {"EstimatedSDE": "fimsde.estimation", "estimate": "fimsde.estimation", "FIMSDE": "fimsde.model.fim"}
 
 __all__ = [  # noqa: RUF022 — in the order of the road
     "read",

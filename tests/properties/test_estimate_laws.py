@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import to_tokens
 from fimsde.model.fim import FIMSDE

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.estimate import EstimatedSDE
-from fimsde.estimate import estimate as checked_estimate
+from fimsde.estimation import EstimatedSDE
+from fimsde.estimation import estimate as checked_estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
@@ -141,7 +141,7 @@ def test_b13_values_of_any_size_have_an_estimate(size):
 BIG = """
 import resource, sys
 import numpy as np
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
@@ -149,7 +149,7 @@ from fimsde.observations import read
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
-model = FIMSDE(ModelConfig(embed=16, heads=2, functional_layers=1, feed_forward=16, head_hidden=(16,))).eval()
+model = FIMSDE(ModelConfig(embed=64, heads=2, functional_layers=1, feed_forward=32, head_hidden=(32,))).eval()
 y = np.cumsum(np.random.default_rng(0).standard_normal((50_001, 2)), axis=0)
 small = estimate(read(y[:201], dt=0.1), model)
 small.fields(y[:10])

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fimsde.baselines import bisde, kramers_moyal, latent_sde, sparse_gp
 from fimsde.errors import ConfigError
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.fim import FIMSDE
 from fimsde.model.weights import TENSORS, find_folder
 from fimsde.observations import Observations
@@ -21,6 +21,7 @@ from fimsde.simulate import Paths
 NAMES = ("kramers-moyal", "kramers-moyal-binned", "bisde", "bisde-scaled", "sparsegp", "sparsegp-improved", "latentsde")
 
 
+@runtime_checkable
 class PathSampler(Protocol):
     """What a method that has no drift and diffusion returns."""
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fimsde.errors import DataWarning
-from fimsde.estimate import estimate
+from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
