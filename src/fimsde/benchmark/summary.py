@@ -150,7 +150,16 @@ def _measures(group: Sequence[Result]) -> dict[str, Callable[[Result], float | N
     for part, entries in _PARTS.items():
         if any(getattr(r, part) is not None for r in group):
             found |= {measure: partial(_entry, part=part, name=name) for measure, name in entries.items()}
-    return found
+    return {measure: value for measure, value in found.items() if not all(_is_undefined(r, measure) for r in group)}
+
+
+def _is_undefined(result: Result, measure: str) -> bool:
+    """A constant true field has no variance to divide an error by: that is no failure of the method."""
+    if not measure.startswith("relative") or result.data_error is None:
+        return False
+    name = _PARTS["data_error"][measure]
+    absolute = getattr(result.data_error, name.removeprefix("relative_"))
+    return math.isfinite(absolute) and math.isnan(getattr(result.data_error, name))
 
 
 def _entry(result: Result, part: str, name: str) -> float | None:
