@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from checks import check_cdf, check_frequencies
-from fimsde.errors import ConfigError, DatasetError
+from fimsde.errors import ConfigError, DatasetError, DataWarning
 from fimsde.normalise import fit_normaliser
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import generate
@@ -115,6 +115,16 @@ def test_targets_are_the_exact_fields_at_the_locations(config):
     np.testing.assert_allclose(normaliser.undo_diffusion(diffusion), equation.sde.diffusion(x), rtol=1e-5, atol=1e-5)
     if example.origin is not None:
         np.testing.assert_allclose(normaliser.undo_states(example.origin), 0, atol=1e-12)
+
+
+def test_advice_to_users_is_not_given_to_the_trainer():
+    """A path with one spike makes `read` warn, and warnings are errors here."""
+    equation = an_equation(Setting(0.05, 2, 1, 300), dim=1)
+    values = np.full_like(equation.values, 0.1) + np.float32(1e-6) * equation.values
+    values[0, 5] = 50.0
+    with pytest.warns(DataWarning):
+        replace(equation, values=values).observations()
+    assert primed_context(PRIMED.contexts, replace(equation, values=values), np.random.default_rng(0)).num_points > 99
 
 
 def test_half_of_the_primed_locations_are_clean_states_and_half_surround_the_data():

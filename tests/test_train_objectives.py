@@ -140,6 +140,7 @@ def test_locations_that_do_not_count_have_no_influence(preset):
 def test_the_loss_of_a_batch_is_the_mean_of_its_halves(preset):
     """What several processes rely on."""
     config, model, batch = problem(preset)
+    model.requires_grad_(False)
     half = len(batch.x) // 2
 
     def part(rows):
@@ -159,7 +160,7 @@ def test_the_primed_objective_needs_a_primed_model():
 def test_a_fresh_primed_model_starts_near_its_best_candidates():
     """Half of the weight and more is on the sparse averages; random heads would put it anywhere."""
     config = TrainConfig.preset("primed-tiny")
-    batch, model = StreamedBatches(config)[0], new_model(config)
+    batch, model = StreamedBatches(config)[0], new_model(config).requires_grad_(False)
     context = model.encode(batch.source)
     asked = model.locations(batch.source, batch.x)
     raw = model.drift_operator(asked.h, context.drift, context.mask, 1024)

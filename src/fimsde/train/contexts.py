@@ -7,10 +7,12 @@ all paths there are; half of the locations are around the observed data, half ar
 Of an equation only paths, clean states and exact fields are used, so other families than polynomials fit in.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
+from fimsde.errors import DataWarning
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import Observations, read
 from fimsde.prior.config import Setting
@@ -110,7 +112,9 @@ def _observed(equation: Equation, paths: Array, times: slice) -> Observations:
     mask = equation.mask[paths, times]
     seen = mask.any(axis=1)
     values = equation.values[paths, times][seen].astype(np.float64)
-    return read(values, times=equation.times[times], mask=mask[seen])
+    with warnings.catch_warnings():  # advice to users on their data; nobody can act on it here
+        warnings.simplefilter("ignore", DataWarning)
+        return read(values, times=equation.times[times], mask=mask[seen])
 
 
 def _normalised(

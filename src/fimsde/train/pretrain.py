@@ -1,6 +1,7 @@
 """Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def pretrain(
         cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
         options: Workers, progress bar, TensorBoard.
     """
-    processes = Processes(config.loop.precision)
+    processes, options = Processes(config.loop.precision), options or RunOptions()
     objective, settings = choose_objective(config), config.to_mapping()
     model = new_model(config)
     batches = _batches(config, data, cache, processes, options)
@@ -61,7 +62,7 @@ def pretrain(
         resume=resume,
         processes=processes,
         milestone=milestone,
-        options=options,
+        options=options if cache is None else replace(options, workers=0),  # batches are in memory: no copies of it
     )
 
 
@@ -103,7 +104,7 @@ def _record(config: TrainConfig, state: State) -> Mapping[str, Any]:
 
 
 def _batches(
-    config: TrainConfig, data: Path | None, cache: Path | None, processes: Processes, options: RunOptions | None
+    config: TrainConfig, data: Path | None, cache: Path | None, processes: Processes, options: RunOptions
 ) -> TorchDataset[Batch]:
     if (data is not None) != bool(config.dataset) or (cache is not None) != bool(config.cache_equations):
         raise ConfigError(
@@ -113,9 +114,8 @@ def _batches(
     if data is not None:
         return StoredBatches(config, data, processes.part)
     if cache is not None:
-        workers = max(1, 0 if options is None else options.workers)
         if processes.is_main:
-            fill_cache(config, cache, workers=workers, show_progress=options is not None and options.show_progress)
+            fill_cache(config, cache, workers=max(1, options.workers), show_progress=options.show_progress)
         processes.wait()
         return CachedBatches(config, cache, processes.part)
     return StreamedBatches(config, processes.part)
