@@ -98,12 +98,14 @@ class TrainConfig:
     objective: Objective = "authors"  # reductions of the paper's loss ("authors", "paper"), or the primed one
     batch_size: int = 64  # equations per step, all processes together
     num_queries: int = 32  # locations per equation and step
+    validation_batches: int = 0  # batches of held-out equations on which every checkpoint is judged; 0: none
     cache_equations: int = 0  # primed: read this many stored contexts again and again; 0: never the same one twice
     dataset: str = ""  # checksum of the data set of `fimsde generate` to read; empty: equations are drawn on the fly
 
     def __post_init__(self) -> None:
         _check(1 <= self.batch_size <= 100_000, f"batch_size is {self.batch_size}", "1 to 100000")
         _check(1 <= self.num_queries <= 100_000, f"num_queries is {self.num_queries}", "1 to 100000")
+        _check(self.validation_batches >= 0, f"validation_batches is {self.validation_batches}", "at least 0")
         _check(self.cache_equations >= 0, f"cache_equations is {self.cache_equations}", "at least 0")
 
     @staticmethod
@@ -134,6 +136,7 @@ class TrainConfig:
                     loop=_tiny_loop(),
                     batch_size=2,
                     num_queries=6,
+                    validation_batches=2,
                 )
             case _:
                 raise ConfigError(f"preset {short(name)} is not known; expected one of {', '.join(PRESETS)}.")
@@ -204,6 +207,7 @@ def _primed() -> TrainConfig:
         objective="primed",
         batch_size=32,
         num_queries=48,
+        validation_batches=16,
     )
 
 

@@ -51,11 +51,11 @@ class Log:
                     self._events.add_scalar(name, float(value), step)
 
 
-def read_log(out: Path) -> list[dict[str, Any]]:
+def read_log(out: Path, name: str = FILE) -> list[dict[str, Any]]:
     """The lines of a run's log; a last line that a kill cut short is left out."""
-    if not (out / FILE).exists():
+    if not (out / name).exists():
         return []
-    text = (out / FILE).read_text()
+    text = (out / name).read_text()
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 

@@ -1,6 +1,5 @@
 """Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from fimsde.train.config import TrainConfig
 from fimsde.train.loop import RunOptions, run
 from fimsde.train.objectives import choose_objective
 from fimsde.train.processes import Processes
+from fimsde.train.validation import record_validation, validate, validation_batches
 
 WEIGHTS, SETTINGS = "weights", "config.toml"
 _BEST_DRIFT, _BEST_DIFFUSION = (4, 11, 13), (3, 7)  # sparse averages and the fit around the origin; see the bank
@@ -47,10 +47,15 @@ def pretrain(
     objective, settings = choose_objective(config), config.to_mapping()
     model = new_model(config)
     batches = _batches(config, data, cache, processes, options)
+    held_out = validation_batches(config) if processes.is_main else []
 
     def milestone(state: State) -> None:
         write_atomically(out / SETTINGS, config.to_toml().encode())
-        averaged(state, config).save_pretrained(out / WEIGHTS, training=_record(config, state), overwrite=True)
+        usable, record = averaged(state, config), _record(config, state)
+        if held_out:
+            record["validation"] = validate(usable, held_out, config)
+            record_validation(out, state.step, record["validation"])
+        usable.save_pretrained(out / WEIGHTS, training=record, overwrite=True)
 
     return run(
         model,
@@ -92,7 +97,7 @@ def averaged(state: State, config: TrainConfig) -> FIMSDE:
     return model.eval()
 
 
-def _record(config: TrainConfig, state: State) -> Mapping[str, Any]:
+def _record(config: TrainConfig, state: State) -> dict[str, Any]:
     return {
         "config": config.to_mapping(),
         "steps": state.step,
