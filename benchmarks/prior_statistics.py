@@ -58,11 +58,12 @@ def zero_share(clean: CleanPaths) -> float:
     return float(np.mean(clean.sde.diffusion(clean.values.reshape(-1, clean.sde.dim)) == 0))
 
 
-def print_acceptance(num_equations: int) -> None:
+def print_acceptance(num_equations: int, cells: list[tuple[int, float]]) -> None:
     print(f"\nacceptance and paths, {num_equations} accepted equations per cell: ours (authors)")
     print("dim     gap  proposals  acceptance          95 % interval    (authors' interval)     p     zero diffusion")
     rates: dict[int, list[float]] = {1: [], 2: [], 3: []}
-    for (dim, gap), (their_proposals, their_accepted, their_zero) in ACCEPTED.items():
+    for dim, gap in cells:
+        their_proposals, their_accepted, their_zero = ACCEPTED[dim, gap]
         setting = PriorConfig().restrict(gaps=[gap]).settings[0]
         keys = (np.uint64(derive(np.uint64(0), number)) for number in range(num_equations))
         clean = [
@@ -80,18 +81,21 @@ def print_acceptance(num_equations: int) -> None:
             flush=True,
         )
     for dim, paper in PAPER_REJECTED.items():
-        print(
-            f"rejected in {dim} dimensions, mean of the three gaps: {1 - np.mean(rates[dim]):.3f} (paper {paper:.2f})"
-        )
+        if len(rates[dim]) == 3:
+            rejected = 1 - np.mean(rates[dim])
+            print(f"rejected in {dim} dimensions, mean of the three gaps: {rejected:.3f} (paper {paper:.2f})")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=20_000, help="polynomial draws per dimension")
     parser.add_argument("--equations", type=int, default=2000, help="accepted equations per cell")
+    parser.add_argument("--only", nargs=2, type=float, metavar=("DIM", "GAP"), help="acceptance of this cell only")
     options = parser.parse_args()
-    print_structure(options.draws)
-    print_acceptance(options.equations)
+    if options.only is None:
+        print_structure(options.draws)
+    cells = list(ACCEPTED) if options.only is None else [(int(options.only[0]), options.only[1])]
+    print_acceptance(options.equations, cells)
 
 
 if __name__ == "__main__":
