@@ -169,13 +169,19 @@ def peak_memory(body):
 
 @pytest.mark.slow
 def test_m2_a_million_queries_are_answered_in_chunks():
-    """Buys the bound on memory at full size; chunking itself is tested with the laws. Measured: 167 MB, of which locations and answers are half; all at once the embeddings alone take 256 MB."""
+    """Buys the bound on memory at full size; that chunks change nothing is tested with the laws.
+
+    Measured: 167 MB, of which locations and answers are half; all at once the embeddings alone take 256 MB.
+    """
     body = "drift, diffusion = small.fields(x); assert np.isfinite(drift).all() and len(drift) == 10**6"
     assert peak_memory(body) < 250
 
 
 @pytest.mark.slow
 def test_m1_b7_fifty_thousand_transitions_need_no_square_of_memory():
-    """Buys the bound on memory for long data. A single array of 50 000 x 50 000 would be 10 GB. The full-size model is measured in benchmarks/memory.py."""
+    """Buys the bound on memory for long data: a single array of 50 000 x 50 000 would be 10 GB.
+
+    The full-size model is measured in benchmarks/memory.py.
+    """
     body = "big = estimate(read(y, dt=0.1), model); assert np.isfinite(big.fields(x[:2000])).all()"
     assert peak_memory(body) < 400
