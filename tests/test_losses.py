@@ -13,7 +13,7 @@ from fimsde.model.fim import FIMSDE
 from fimsde.model.rollout import rollout
 from fimsde.train.losses import ScoredSteps, simulation_mse, supervised_loss, transition_nll
 
-CONFIG = ModelConfig(embed=8, heads=2, functional_layers=2, feed_forward=8, head_hidden=(8,))
+CONFIG = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
 DIMS = torch.tensor([[True, False, False], [True, True, False], [True, True, True]])
 
 

@@ -276,7 +276,7 @@ def test_only_our_errors_come_out_of_random_damage(name, folder):
     content, generator = (folder / name).read_bytes(), np.random.default_rng(0)
     start = min(len(content), 8 + int.from_bytes(content[:8], "little")) if name.endswith("tensors") else len(content)
     refused = 0
-    for _ in range(250):
+    for _ in range(150):
         damaged = bytearray(content)
         for _ in range(generator.integers(1, 4)):
             at = int(generator.integers(start if generator.random() < 0.9 else len(content)))
@@ -294,7 +294,7 @@ def test_only_our_errors_come_out_of_random_damage(name, folder):
             FIMSDE.from_pretrained(folder)
         except FimsdeError:
             refused += 1
-    assert refused > 125
+    assert refused > 75
 
 
 HOSTILE = """
