@@ -85,10 +85,8 @@ class EstimatedSDE:
         def both(context: Context, z: Tensor) -> Tensor:
             return torch.cat(self.model.evaluate(context, z), dim=-1)
 
-        drift, diffusion = np.split(self._answers(both, x), 2, axis=1)
-        return self.normaliser.undo_drift(drift[:, : self.dim]), self.normaliser.undo_diffusion(
-            diffusion[:, : self.dim]
-        )
+        drift, diffusion = (part[:, : self.dim] for part in np.split(self._answers(both, x), 2, axis=1))
+        return self.normaliser.undo_drift(drift), self.normaliser.undo_diffusion(diffusion)
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
         """The model's own uncertainty U: a log variance in normalised coordinates, for drift and diffusion together.
