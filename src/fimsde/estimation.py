@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from fimsde.transitions import to_transitions
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _WIDEN = 0.25  # of the range of the data, on every side of a table
+BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the package
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
 Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
@@ -172,12 +174,12 @@ class EstimatedSDE:
             return self.normaliser.states(x)
 
 
-def estimate(observations: Observations, model: FIMSDE | str | Path) -> EstimatedSDE:
+def estimate(observations: Observations, model: FIMSDE | str | Path | None = None) -> EstimatedSDE:
     """Estimate the stochastic differential equation behind the observations.
 
     Args:
         observations: What `fimsde.read` returns.
-        model: A model, or the folder of its weights.
+        model: A model, or the folder of its weights; by default the weights that come with the package.
 
     Returns:
         The equation in the units of the data, per unit of their time.
@@ -187,6 +189,7 @@ def estimate(observations: Observations, model: FIMSDE | str | Path) -> Estimate
             f"observations are of type {type(observations).__name__}; expected Observations. Pass them through "
             "fimsde.read first: it takes arrays, tables and files."
         )
+    model = bundled_model() if model is None else model
     model = _in_evaluation(model if isinstance(model, FIMSDE) else FIMSDE.from_pretrained(model))
     if observations.dim > model.config.max_dim:
         raise InvalidObservationsError(
@@ -214,6 +217,12 @@ def estimate(observations: Observations, model: FIMSDE | str | Path) -> Estimate
         normaliser=normaliser,
         support=fit_support(normalised),
     )
+
+
+@cache
+def bundled_model() -> FIMSDE:
+    """The model that comes with the package, read once."""
+    return FIMSDE.from_pretrained(BUNDLED).eval()
 
 
 def _in_evaluation(model: FIMSDE) -> FIMSDE:
