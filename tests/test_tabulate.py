@@ -8,11 +8,12 @@ import pytest
 from checks import check_slope
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.estimation import estimate
+from fimsde.grid import regular_grid
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.sde import SDE, AffineSDE, FunctionSDE
 from fimsde.simulate import simulate
-from fimsde.tabulate import _interpolate, _nodes, tabulate
+from fimsde.tabulate import _interpolate, tabulate
 from problems import OrnsteinUhlenbeck
 
 RNG = np.random.default_rng(0)
@@ -67,7 +68,7 @@ def test_the_error_falls_with_the_fourth_power_of_the_step(dim):
     nodes = [9, 17, 33, 65, 129]
     errors = []
     for num in nodes:
-        values = sde.drift(_nodes(low, high, num)).reshape(*(num,) * dim, dim)
+        values = sde.drift(regular_grid(low, high, num)).reshape(*(num,) * dim, dim)
         errors.append(np.abs(_interpolate(values, low, high, x) - sde.drift(x)).max())
     check_slope(np.array(nodes) - 1, np.array(errors), slope=-4, tolerance=0.3)
 
@@ -75,7 +76,7 @@ def test_the_error_falls_with_the_fourth_power_of_the_step(dim):
 def test_the_four_nodes_used_are_the_nearest():
     """Halfway between nodes the error for x⁴ is h⁴ times 3/2 · 1/2 · 1/2 · 3/2; with nodes to one side it is larger."""
     low, high, h = np.array([0.0]), np.array([1.0]), 1 / 16
-    values, x = _nodes(low, high, 17) ** 4, (np.arange(1, 15)[:, None] + 0.5) * h
+    values, x = regular_grid(low, high, 17) ** 4, (np.arange(1, 15)[:, None] + 0.5) * h
     np.testing.assert_allclose(np.abs(_interpolate(values, low, high, x) - x**4) / h**4, 9 / 16, rtol=1e-6)
 
 
@@ -89,7 +90,7 @@ def test_the_error_stays_below_the_bound_and_the_bound_below_the_tolerance(dim, 
     diffusion_error = np.abs(table.diffusion(x) - sde.diffusion(x)).max(axis=0)
     assert np.all(drift_error <= table.drift_error)
     assert np.all(diffusion_error <= table.diffusion_error)
-    size = np.sqrt(np.mean(sde.drift(_nodes(*BOXES[dim], 200)) ** 2, axis=0))
+    size = np.sqrt(np.mean(sde.drift(regular_grid(*BOXES[dim], 200)) ** 2, axis=0))
     assert np.all(table.drift_error <= 1.1 * tolerance * size)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from fimsde import arrays
 from fimsde.arrays import RawPath
 from fimsde.errors import DataWarning, InvalidObservationsError
+from fimsde.grid import regular_grid
 from fimsde.shapes import Array, Float64, Int
 
 MIN_TRANSITIONS = 2
@@ -88,9 +89,7 @@ class Observations:
 
     def grid(self, num_per_axis: int, widen: float = 0.0) -> Float64[Array, "queries dim"]:
         """Nodes of a regular grid over the box of the data."""
-        low, high = self.box(widen)
-        axes = [np.linspace(a, b, num_per_axis) for a, b in zip(low, high, strict=True)]
-        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+        return regular_grid(*self.box(widen), num_per_axis)
 
 
 def read(

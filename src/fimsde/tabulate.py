@@ -12,6 +12,7 @@ import numpy as np
 
 from fimsde.compiled import interpolate_1d, interpolate_2d
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.grid import regular_grid
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import Paths, simulate
@@ -114,7 +115,7 @@ def tabulate(
     """
     low, high = np.array(low, np.float64), np.array(high, np.float64)
     _check(sde.dim, low, high, tolerance, max_nodes)
-    values = _ask(sde, _nodes(low, high, _FIRST)).reshape(*(_FIRST,) * sde.dim, -1)
+    values = _ask(sde, regular_grid(low, high, _FIRST)).reshape(*(_FIRST,) * sde.dim, -1)
     share = np.inf
     while share > tolerance and (2 * len(values) - 1) ** sde.dim <= max_nodes:
         values, error = _refine(sde, low, high, values)
@@ -144,11 +145,6 @@ def _check(dim: int, low: Float64[Array, "..."], high: Float64[Array, "..."], to
         raise ConfigError(f"max_nodes is {max_nodes}; expected at least {(2 * _FIRST - 1) ** dim}.")
 
 
-def _nodes(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int) -> Float64[Array, "nodes dim"]:
-    axes = [np.linspace(a, b, num) for a, b in zip(low, high, strict=True)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
-
-
 def _ask(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
     values = np.concatenate(fields(sde, x), axis=1)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
@@ -166,7 +162,7 @@ def _refine(
     num, dim = 2 * len(coarse) - 1, len(low)
     is_new = np.ones((num,) * dim, bool)
     is_new[(slice(None, None, 2),) * dim] = False
-    x = _nodes(low, high, num)[is_new.ravel()]
+    x = regular_grid(low, high, num)[is_new.ravel()]
     fine = np.empty((*is_new.shape, coarse.shape[-1]))
     fine[~is_new] = coarse.reshape(-1, coarse.shape[-1])
     fine[is_new] = _ask(sde, x)

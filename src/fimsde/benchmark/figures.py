@@ -13,6 +13,7 @@ from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import TITLES
 from fimsde.benchmark.tasks import Comparison, Problem, Task, load
 from fimsde.errors import ConfigError
+from fimsde.grid import regular_grid
 from fimsde.sde import SDE
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import simulation_seed
@@ -61,7 +62,7 @@ def _planes(problem: Problem, equations: Sequence[tuple[str, SDE]], seed: int) -
     top, bottom = figure.subplots(2, len(equations), squeeze=False)
     assert problem.nodes is not None, "known systems have a grid"
     low, high = problem.nodes.min(axis=0), problem.nodes.max(axis=0)
-    corner = np.stack(np.meshgrid(*np.linspace(low, high, _ARROWS).T, indexing="ij"), axis=-1).reshape(-1, 2)
+    corner = regular_grid(low, high, _ARROWS)
     for (title, sde), colour, above, below in zip(equations, (_TRUTH, *_COLOURS), top, bottom, strict=False):
         size = np.linalg.norm(sde.diffusion(problem.nodes), axis=1).reshape(len(problem.nodes[:, 0]) // 32, 32).T
         above.imshow(

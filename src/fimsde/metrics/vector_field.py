@@ -1,11 +1,10 @@
 """Errors of drift and diffusion against a known equation, on a grid or where the data are."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.errors import InvalidObservationsError
 from fimsde.sde import SDE
 from fimsde.shapes import Array, Float, Float64
 
@@ -39,7 +38,7 @@ class FieldError:
 def field_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> FieldError:
     """Compare two equations at the locations x.
 
-    On the nodes of a `grid` this is the paper's number, which counts regions no data ever reached as much as others. At
+    On the nodes of a grid this is the paper's number, which counts regions no data ever reached as much as others. At
     the observed points (`Observations.values`) every region has the weight the data give it.
     An estimated drift that is not finite makes the error not finite: count the run as failed.
     """
@@ -63,24 +62,6 @@ def field_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> Fi
         num_locations=len(x),
         num_negative=int(is_negative.sum()),
     )
-
-
-def grid(box: Sequence[tuple[float, float]], num_per_axis: int) -> Float64[Array, "queries dim"]:
-    """Nodes of a regular grid that includes the ends of the box, last axis fastest.
-
-    The paper takes 1024 nodes in one dimension and 32 per axis in two.
-
-    Args:
-        box: Lower and upper end of every axis.
-        num_per_axis: Nodes along each axis.
-    """
-    if num_per_axis < 2 or not box or any(not low < high for low, high in box):
-        raise ConfigError(
-            f"a grid of {num_per_axis} nodes per axis over {tuple(box)} is not possible; "
-            "give at least 2 nodes, and a lower and a larger upper end for every axis."
-        )
-    axes = [np.linspace(low, high, num_per_axis) for low, high in box]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
 
 
 def _relative(error: Float64[Array, " dim"], field: Float64[Array, "queries dim"]) -> float:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.grid import regular_grid
 from fimsde.observations import Observations, read
 from fimsde.sde import Field
 from fimsde.shapes import Array, Float, Float64
@@ -102,8 +103,8 @@ def reference(system: System, repetition: int = 0, *, seed: int = REPORT_SEED) -
 def grid(system: System, num_per_axis: int | None = None) -> Float64[Array, "queries dim"]:
     """Nodes of the regular grid over the system's box, last component fastest; 1024 in 1-D, 32 by 32 in 2-D."""
     num = NODES_PER_AXIS[system.dim] if num_per_axis is None else num_per_axis
-    axes = [np.linspace(low, high, num) for low, high in system.box]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, system.dim)
+    low, high = zip(*system.box, strict=True)
+    return regular_grid(low, high, num)
 
 
 def stream(seed: int, *labels: str | int) -> np.random.SeedSequence:
