@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fimsde._version import __version__
+from fimsde.analysis.result import FittedSDE, Result, result
 from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
 from fimsde.observations import Observations, read
 from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
@@ -22,6 +23,9 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "estimate",
     "EstimatedSDE",
     "FIMSDE",
+    "Result",
+    "FittedSDE",
+    "result",
     "simulate",
     "Paths",
     "SDE",

@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -11,27 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fimsde.analysis.result import Fields, Locations, Result
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.model.fim import CHUNK, FIMSDE, Context
 from fimsde.normalise import Normaliser, fit_normaliser
 from fimsde.observations import Observations
 from fimsde.shapes import Array, Bool, Float, Float64
-from fimsde.simulate import Paths, simulate
-from fimsde.support import Support, fit_support, to_locations, to_starts
+from fimsde.support import Support, fit_support, to_locations
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 from fimsde.transitions import to_transitions
 
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _WIDEN = 0.25  # of the range of the data, on every side of a table
+METHOD = "FIM-SDE"
 BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the package
-
-Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
-Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedSDE:
+class EstimatedSDE(Result):
     """The equation behind a data set as a recognition model reads it: dx = drift(x) dt + diag(diffusion(x)) dW, Ito.
 
     Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
@@ -39,8 +37,7 @@ class EstimatedSDE:
     follows, in bounded memory. The weights of `model` are shared, not copied: estimate again after training it.
 
     Attributes:
-        names: One name per state component.
-        time_unit: Unit of time, for labels; None if unknown.
+        names, time_unit, observations, method: See `Result`.
         num_transitions: Number of observed steps that were read.
         model: The model, in evaluation mode; its weights decide precision and device.
         context: What it remembers of the data.
@@ -49,19 +46,12 @@ class EstimatedSDE:
         chunk: Locations evaluated at a time: bounds memory, does not change results.
     """
 
-    names: tuple[str, ...]
-    time_unit: str | None
     num_transitions: int
     model: FIMSDE = field(repr=False)
     context: Context = field(repr=False)
     normaliser: Normaliser = field(repr=False)
     support: Support = field(repr=False)
     chunk: int = field(default=CHUNK, repr=False)
-
-    @property
-    def dim(self) -> int:
-        """State dimension."""
-        return len(self.names)
 
     def drift(self, x: Locations) -> Fields:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
@@ -101,28 +91,6 @@ class EstimatedSDE:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
         return self.support.contains(self._normalised(to_locations(x, self.dim)))
 
-    def simulate(
-        self,
-        x0: Float[Array, " dim"] | Float[Array, "paths dim"],
-        times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
-        num_paths: int | None = None,
-        *,
-        substeps: int = 1,
-        dt: float | None = None,
-        seed: int = 0,
-    ) -> Paths:
-        """Simulate by Euler-Maruyama; see `fimsde.simulate`. For long runs in one or two dimensions `tabulate` first.
-
-        Args:
-            x0: One initial state (dim,) for all paths, or one per path (paths, dim).
-            times: One grid for all paths, or one per path.
-            num_paths: Number of paths from a single initial state.
-            substeps: Equal steps per gap of the grid.
-            dt: In place of `substeps`: the longest step allowed.
-            seed: Seed of the noise.
-        """
-        return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
-
     def tabulate(
         self,
         box: tuple[Float[Array, " dim"], Float[Array, " dim"]] | None = None,
@@ -141,17 +109,10 @@ class EstimatedSDE:
         low, high = (self.normaliser.undo_states(z) for z in corners) if box is None else box
         return tabulate(self, low, high, tolerance, max_nodes)
 
-    def _warn_if_outside(self, x: Float64[Array, "queries dim"]) -> None:
-        outside = np.flatnonzero(~self.inside(x))
-        if len(outside):
-            i = outside[0]
-            warnings.warn(
-                f"{len(outside)} of {len(x)} locations are outside the data (the first is index {i}, "
-                f"{np.array2string(x[i], precision=4)}): the values there are extrapolated. "
-                "inside(x) tells which; fields(x) does not warn.",
-                DataWarning,
-                stacklevel=3,
-            )
+    def _refitted(self, observations: Observations, seed: int) -> "EstimatedSDE":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # said when the data themselves were estimated
+            return replace(estimate(observations, self.model), observations=None)
 
     def _answers(
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
@@ -211,6 +172,8 @@ def estimate(observations: Observations, model: FIMSDE | str | Path | None = Non
     return EstimatedSDE(
         names=observations.names,
         time_unit=observations.time_unit,
+        observations=observations,
+        method=METHOD,
         num_transitions=len(transitions),
         model=model,
         context=context,

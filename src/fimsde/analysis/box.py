@@ -1,0 +1,55 @@
+"""Where an analysis looks: a box, a regular grid over it, and the fields there."""
+
+from typing import Any
+
+import numpy as np
+
+from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.observations import Observations
+from fimsde.sde import SDE, fields
+from fimsde.shapes import Array, Float, Float64
+
+Corner = float | Float[Array, " dim"]
+Box = tuple[Corner, Corner]  # lower and upper corner; plain numbers in one dimension
+
+
+def to_box(
+    box: Any, dim: int, observations: Observations | None, widen: float = 0.0
+) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """The corners asked for, or those of the data, widened by a share of the range on every side."""
+    if box is None:
+        if observations is None:
+            raise ConfigError("no box was given and there are no data to take it from. Pass box=(low, high).")
+        return observations.box(widen)
+    if not (isinstance(box, tuple | list) and len(box) == 2):
+        raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
+    low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
+    if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
+        raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
+    return low, high
+
+
+def axes_of(
+    low: Float64[Array, " dim"], high: Float64[Array, " dim"], num_per_axis: int
+) -> list[Float64[Array, " nodes"]]:
+    """Regular nodes along every axis, ends included."""
+    return [np.linspace(a, b, num_per_axis) for a, b in zip(low, high, strict=True)]
+
+
+def nodes_of(axes: list[Float64[Array, " _"]]) -> Float64[Array, "queries dim"]:
+    """All nodes of the grid, last component fastest."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def finite_fields(
+    sde: SDE, x: Float64[Array, "queries dim"]
+) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
+    """Drift and diffusion at each location; an error names the first place where one of them is not finite."""
+    drift, diffusion = fields(sde, x)
+    bad = np.flatnonzero(~np.isfinite(drift + diffusion).all(axis=1))
+    if len(bad):
+        raise InvalidObservationsError(
+            f"drift or diffusion is not finite at {np.array2string(x[bad[0]], precision=4)} and {len(bad) - 1} more of "
+            f"{len(x)} locations (a negative variance rate, perhaps). Choose a smaller box, or another method."
+        )
+    return drift, diffusion

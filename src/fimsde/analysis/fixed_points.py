@@ -1,0 +1,140 @@
+"""Fixed points of the drift and their stability, in one to three dimensions."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fimsde.analysis.box import axes_of, finite_fields, nodes_of
+from fimsde.errors import ConfigError
+from fimsde.sde import SDE, fields
+from fimsde.shapes import Array, Float64
+
+Kind = Literal["stable node", "stable focus", "unstable node", "unstable focus", "saddle", "centre", "unclear"]
+
+_NODES = {1: 801, 2: 61, 3: 21}  # per axis of the grid on which roots are looked for
+_STEP = 1e-3  # of the box: difference quotients; a float32 network answers to about 1e-7 of its size
+_NEWTON = 30  # steps
+_LONGEST = 0.1  # of the box: a Newton step
+_CONVERGED = 1e-4  # of the box: last Newton step
+_SAME = 3e-3  # of the box: roots closer than this are one
+_UNDECIDED = 1e-2  # share of the largest eigenvalue below which a real part has no sign
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    """A state at which the drift vanishes.
+
+    Attributes:
+        x: The state, in the units of the data.
+        eigenvalues: Of the Jacobian of the drift there, per unit of time; the largest real part first.
+        kind: What the eigenvalues say. "centre" and "unclear": a real part is too close to zero to have a sign.
+        inside: Whether data support the location.
+    """
+
+    x: Float64[Array, " dim"]
+    eigenvalues: Array  # complex
+    kind: Kind
+    inside: bool
+
+    @property
+    def is_stable(self) -> bool:
+        """True if paths without noise return to it."""
+        return self.kind.startswith("stable")
+
+
+def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, "roots dim"]:
+    """Roots of the drift inside a box, in the order of their first component.
+
+    Every cell of a grid over whose corners no component keeps its sign starts a Newton iteration. Two roots inside one
+    cell, or roots at which the drift only touches zero, may be missed.
+    """
+    dim = sde.dim
+    if dim not in _NODES:
+        raise ConfigError(f"the equation has {dim} dimensions; fixed points are found in up to three.")
+    axes = axes_of(low, high, _NODES[dim])
+    nodes = nodes_of(axes)
+    drift = finite_fields(sde, nodes)[0].reshape(*(_NODES[dim],) * dim, dim)
+    starts = np.argwhere(_sign_changes(drift))  # (cells, dim)
+    if not len(starts):
+        return np.empty((0, dim))
+    width = high - low
+    x = _newton(sde, low + (starts + 0.5) * width / (_NODES[dim] - 1), low, high)
+    return _distinct(x[np.lexsort(x.T[::-1])], _SAME * width)
+
+
+def describe(sde: SDE, x: Float64[Array, " dim"], width: Float64[Array, " dim"], inside: bool) -> FixedPoint:
+    """Stability of a root; `width` is the size of the box, which sets the step of the difference quotients."""
+    eigenvalues = np.linalg.eigvals(jacobian(sde, x[None], width)[0]).astype(np.complex128)
+    eigenvalues = eigenvalues[np.argsort(-eigenvalues.real)]
+    return FixedPoint(x, eigenvalues, classify(eigenvalues, _rate(sde, x, width)), inside)
+
+
+def classify(eigenvalues: Array, rate: float = 0.0) -> Kind:
+    """Node, focus, saddle or centre; unclear if all eigenvalues are small against `rate`, per unit of time."""
+    real, size = eigenvalues.real, np.abs(eigenvalues).max()
+    turning = bool(np.any(np.abs(eigenvalues.imag) > _UNDECIDED * size))
+    if size <= _UNDECIDED * rate:
+        return "unclear"
+    if np.any(np.abs(real) <= _UNDECIDED * size):
+        return "centre" if turning and np.all(np.abs(real) <= _UNDECIDED * size) else "unclear"
+    if np.all(real < 0):
+        return "stable focus" if turning else "stable node"
+    if np.all(real > 0):
+        return "unstable focus" if turning else "unstable node"
+    return "saddle"
+
+
+def jacobian(
+    sde: SDE, x: Float64[Array, "queries dim"], width: Float64[Array, " dim"]
+) -> Float64[Array, "queries dim dim"]:
+    """Derivatives of the drift by central differences: entry (i, j) is the slope of component i along axis j."""
+    dim = x.shape[1]
+    steps = np.diag(_STEP * width)  # (dim, dim)
+    around = np.concatenate([x[:, None] + steps, x[:, None] - steps], axis=1)  # (queries, 2 dim, dim)
+    drift = finite_fields(sde, around.reshape(-1, dim))[0].reshape(len(x), 2, dim, dim)
+    return np.swapaxes((drift[:, 0] - drift[:, 1]) / (2 * np.diag(steps)[:, None]), 1, 2)
+
+
+def _rate(sde: SDE, x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> float:
+    """How fast the drift crosses the box: what it is a quarter of the box away, in boxes per time."""
+    around = np.concatenate([x + np.diag(width) / 4, x - np.diag(width) / 4])
+    return float(np.nanmax(np.abs(fields(sde, around)[0]) / width, initial=0.0))
+
+
+def _sign_changes(drift: Float64[Array, "*nodes dim"]) -> Array:
+    """True for cells over whose corners every component takes both signs, or zero."""
+    low = high = drift
+    for axis in range(drift.ndim - 1):
+        first, second = [slice(None)] * drift.ndim, [slice(None)] * drift.ndim
+        first[axis], second[axis] = slice(None, -1), slice(1, None)
+        low = np.minimum(low[tuple(first)], low[tuple(second)])
+        high = np.maximum(high[tuple(first)], high[tuple(second)])
+    return np.all((low <= 0) & (high >= 0), axis=-1, keepdims=False)
+
+
+def _newton(
+    sde: SDE, x: Float64[Array, "starts dim"], low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+) -> Float64[Array, "roots dim"]:
+    """Where Newton's method comes to rest inside the box; starts that leave it on the way are given up."""
+    width, found = high - low, [x[:0]]
+    for _ in range(_NEWTON):
+        drift = finite_fields(sde, x)[0]
+        slopes = jacobian(sde, x, width) * width  # in units of the box
+        step = -np.stack([np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(slopes, drift, strict=True)])
+        size = np.abs(step).max(axis=1)
+        x = x + width * step * np.minimum(1, _LONGEST / np.maximum(size, _CONVERGED))[:, None]
+        kept = np.all((x >= low) & (x <= high), axis=1)
+        found.append(x[kept & (size < _CONVERGED)])
+        x = x[kept & (size >= _CONVERGED)]
+        if not len(x):
+            break
+    return np.concatenate(found)
+
+
+def _distinct(x: Float64[Array, "roots dim"], tolerance: Float64[Array, " dim"]) -> Float64[Array, "kept dim"]:
+    kept: list[Array] = []
+    for root in x:
+        if all(np.any(np.abs(root - other) > tolerance) for other in kept):
+            kept.append(root)
+    return np.array(kept).reshape(-1, x.shape[1])
