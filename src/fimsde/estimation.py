@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -135,12 +135,19 @@ class EstimatedSDE(Result):
             return self.normaliser.states(x)
 
 
-def estimate(observations: Observations, model: FIMSDE | str | Path | None = None) -> EstimatedSDE:
+def estimate(
+    observations: Observations,
+    model: FIMSDE | str | Path | None = None,
+    *,
+    origin: Float[Array, " dim"] | Sequence[float] | None = None,
+) -> EstimatedSDE:
     """Estimate the stochastic differential equation behind the observations.
 
     Args:
         observations: What `fimsde.read` returns.
         model: A model, or the folder of its weights; by default the weights that come with the package.
+        origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
+            in the units of the data. Primed models use it; without it the place is averaged over.
 
     Returns:
         The equation in the units of the data, per unit of their time.
@@ -168,7 +175,7 @@ def estimate(observations: Observations, model: FIMSDE | str | Path | None = Non
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
     with torch.no_grad():
-        context = model.encode(model.read([normalised]))
+        context = model.encode(model.read([normalised], _to_origin(origin, normaliser, model)))
     return EstimatedSDE(
         names=observations.names,
         time_unit=observations.time_unit,
@@ -180,6 +187,23 @@ def estimate(observations: Observations, model: FIMSDE | str | Path | None = Non
         normaliser=normaliser,
         support=fit_support(normalised),
     )
+
+
+def _to_origin(
+    origin: Float[Array, " dim"] | Sequence[float] | None, normaliser: Normaliser, model: FIMSDE
+) -> Float64[Array, " dim"] | None:
+    """The origin in normalised coordinates."""
+    if origin is None:
+        return None
+    place = np.asarray(origin, np.float64)
+    if place.shape != normaliser.offset.shape or not np.isfinite(place).all():
+        raise InvalidObservationsError(
+            f"the origin has {place.size} numbers, {np.isfinite(place).sum()} of them finite; expected "
+            f"{len(normaliser.offset)} finite numbers, one per component."
+        )
+    if model.config.variant != "primed":
+        raise InvalidObservationsError("an origin was given, but this model cannot use it; leave it out.")
+    return normaliser.states(place[None])[0]
 
 
 @cache

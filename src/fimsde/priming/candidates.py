@@ -7,20 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.priming import compiled, monomials
+from fimsde.priming import monomials
 from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, local_averages
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
-from fimsde.priming.origin import around_origin
+from fimsde.priming.origin import shrunk, sparse_averages
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
 
-DRIFT_PENALTIES = (3.0, 7.0, 14.0)  # per term kept, in units of chi-square
-ORIGIN_PENALTY = 7.0
+MEAN_PENALTIES = (3.0, 7.0)  # per term kept, in units of chi-square, for drifts that are sparse around the mean
+ORIGIN_PENALTIES = (4.0, 7.0, 14.0)  # the same for drifts that are sparse around an origin of their own
 DIFFUSION_PENALTIES = (4.0, 10.0)
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
-NUM_DRIFT = 2 * (3 + len(DRIFT_PENALTIES) + 1)  # of each fit: full, ridge, linear, averages, origin
+# Of each fit: full, ridge, linear, averages of models sparse around the mean and around an origin.
+NUM_DRIFT = 2 * (3 + len(MEAN_PENALTIES) + len(ORIGIN_PENALTIES))
 NUM_DIFFUSION = 2 * (2 + len(DIFFUSION_PENALTIES))  # of each fit: full, constant, averages
 NUM_DESCRIPTORS = 15
 NUM_LOCAL = len(BANDWIDTHS)
@@ -82,14 +83,14 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
     Args:
         tr: Normalised transitions.
         origin: A place known to be special (in normalised coordinates), around which the equation is likely to be
-            sparse. Without it the sparsest one is searched for, so that a shift of the data changes nothing.
+            sparse. Without it the place is averaged over, so that a shift of the data changes nothing.
     """
     series = to_series(tr)
     step, scales = fit_step(series)
     block = fit_block(series, scales, step)
     fits = (step, block)
     drift = np.concatenate([_drift_candidates(f.drift, scales.speed, origin) for f in fits])
-    diffusion_sq = np.concatenate([_diffusion_candidates(f.diffusion_sq) for f in fits])
+    diffusion_sq = np.concatenate([_diffusion_candidates(f.diffusion_sq, origin) for f in fits])
     reference = int(scales.noise_score.max() > _NOISY)
     cells = gather_cells(*residual_windows(series, scales, fits[reference], noisy=bool(reference)))
     return Bank(
@@ -125,28 +126,21 @@ def ask(bank: Bank, x: Float64[Array, "queries dim"]) -> Primed:
 def _drift_candidates(
     post: Posterior, speed: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
 ) -> Float64[Array, "candidates dim terms"]:
-    dim, terms = post.mean.shape
-    order = monomials.exponents(dim, DRIFT_DEGREE).sum(axis=1)
-    ridge = np.linalg.solve(
-        post.precision + np.eye(terms) / speed[:, None, None] ** 2, post.precision @ post.mean[..., None]
-    )[..., 0]
-    averages = [
-        np.stack([compiled.eliminate(post.mean[d], post.precision[d], penalty)[2] for d in range(dim)])
-        for penalty in DRIFT_PENALTIES
-    ]
-    return np.stack(
-        [post.mean, ridge, _conditioned(post, order <= 1), *averages, around_origin(post, origin, ORIGIN_PENALTY)]
-    )
-
-
-def _diffusion_candidates(post: Posterior) -> Float64[Array, "candidates dim terms2"]:
     dim = len(post.mean)
-    order = monomials.exponents(dim, DIFFUSION_DEGREE).sum(axis=1)
-    averages = [
-        np.stack([compiled.eliminate(post.mean[d], post.precision[d], penalty)[2] for d in range(dim)])
-        for penalty in DIFFUSION_PENALTIES
-    ]
-    return np.stack([post.mean, _conditioned(post, order == 0), *averages])
+    linear = monomials.exponents(dim, DRIFT_DEGREE).sum(axis=1) <= 1
+    ridge = shrunk(post, np.repeat(speed[:, None], post.mean.shape[1], axis=1))
+    around_mean = sparse_averages(ridge, DRIFT_DEGREE, MEAN_PENALTIES, np.zeros(dim))
+    around_origin = sparse_averages(ridge, DRIFT_DEGREE, ORIGIN_PENALTIES, origin)
+    return np.concatenate([[post.mean, ridge.mean, _conditioned(ridge, linear)], around_mean, around_origin])
+
+
+def _diffusion_candidates(
+    post: Posterior, origin: Float64[Array, " dim"] | None
+) -> Float64[Array, "candidates dim terms2"]:
+    dim = len(post.mean)
+    constant = monomials.exponents(dim, DIFFUSION_DEGREE).sum(axis=1) == 0
+    averages = sparse_averages(post, DIFFUSION_DEGREE, DIFFUSION_PENALTIES, origin)
+    return np.concatenate([[post.mean, _conditioned(post, constant)], averages])
 
 
 def _conditioned(post: Posterior, kept: Array) -> Float64[Array, "dim terms"]:

@@ -3,7 +3,9 @@
 import numpy as np
 from numba import njit
 
-_TIE = 1e-6  # differences of chi-square below this are rounding
+_ROUNDING = 1e-13  # share of a variance that is left when the other terms explain it all
+_TIE = 1e-6  # differences of log evidence below this are rounding
+_NEGLIGIBLE = 60.0  # twice the logarithm of a weight that changes nothing
 
 
 @njit(cache=True)
@@ -60,54 +62,60 @@ def fill_windows(y, dtau, path_starts, features, m, stride, margin, increment, i
             i += stride
 
 
-@njit(cache=True)
-def eliminate(mean, precision, penalty):
+@njit(cache=True, error_model="numpy")
+def eliminate(mean, covariance, penalties, averages):
     """Backward elimination of the terms of a normal posterior, one by one, least significant first.
 
-    A model that sets terms to zero loses chi2 = the misfit in the posterior's metric and costs `penalty` per term kept.
-
-    Returns:
-        The best score, the coefficients of the best model, and the average over all models on the way with weights
-        exp(-score / 2).
+    A model that sets terms to zero loses chi2 = the misfit in the posterior's metric and costs a penalty per term kept.
+    `averages` (penalties, terms) gets, for each penalty, the average over all models on the way with weights
+    exp(-score / 2); returned are the logarithms of the sums of the weights. `mean` and `covariance` are used up.
     """
     terms = len(mean)
-    kept = np.ones(terms, np.bool_)
-    covariance = np.linalg.inv(precision)
-    b = mean.copy()
-    chi2, left = 0.0, terms
-    best_score, best = penalty * terms, b.copy()
-    reference, average, total = best_score, b.copy(), 1.0
-    while left > 0:
+    kept, least = np.ones(terms, np.bool_), _ROUNDING * np.diag(covariance)
+    best, total = penalties * terms, np.ones(len(penalties))
+    for p in range(len(penalties)):
+        averages[p] = mean
+    chi2 = 0.0
+    for left in range(terms - 1, -1, -1):
         out, smallest = -1, np.inf
         for k in range(terms):
             if kept[k]:
-                t2 = b[k] * b[k] / covariance[k, k]
+                covariance[k, k] = max(covariance[k, k], least[k])
+                t2 = mean[k] * mean[k] / covariance[k, k]
                 if t2 < smallest:
                     smallest, out = t2, k
         if out < 0:  # not finite: nothing sensible to select
             break
         chi2 += smallest
-        pull = b[out] / covariance[out, out]
+        kept[out] = False
         for k in range(terms):
-            if kept[k] and k != out:
-                b[k] -= covariance[k, out] * pull
-        for k in range(terms):
-            if kept[k] and k != out:
+            if kept[k]:
                 ratio = covariance[k, out] / covariance[out, out]
+                mean[k] -= ratio * mean[out]
                 for q in range(terms):
-                    if kept[q] and q != out:
-                        covariance[k, q] -= ratio * covariance[out, q]
-        kept[out], b[out] = False, 0.0
-        left -= 1
-        score = chi2 + penalty * left
-        if score < best_score:
-            best_score, best = score, b.copy()
-        if score < reference:
-            shrink = np.exp(-0.5 * (reference - score))
-            average, total, reference = average * shrink, total * shrink, score
-        weight = np.exp(-0.5 * (score - reference))
-        average, total = average + weight * b, total + weight
-    return best_score, best, average / total
+                    covariance[k, q] -= ratio * covariance[out, q]
+        mean[out] = 0.0
+        for p in range(len(penalties)):
+            score = chi2 + penalties[p] * left
+            _add(averages, total, best, p, mean, score)
+    for p in range(len(penalties)):
+        averages[p] /= total[p]
+    return np.log(total) - 0.5 * best
+
+
+@njit(cache=True)
+def _add(averages, total, best, p, model, score):
+    """Add a model with weight exp(-(score - best) / 2) to sum number p, where `best` is the best score so far."""
+    if score < best[p]:
+        shrink = np.exp(-0.5 * (best[p] - score))
+        best[p], total[p] = score, shrink * total[p] + 1.0
+        for k in range(len(model)):
+            averages[p, k] = shrink * averages[p, k] + model[k]
+    else:
+        weight = np.exp(-0.5 * (score - best[p]))
+        total[p] += weight
+        for k in range(len(model)):
+            averages[p, k] += weight * model[k]
 
 
 @njit(cache=True)
@@ -124,47 +132,56 @@ def shift_matrix(shift, rows, columns, factors, powers, terms):
 
 
 @njit(cache=True)
-def score_at(origin, means, precisions, penalty, rows, columns, factors, powers, averages):
-    """Sum over components of the best elimination score in monomials of (x - origin); fills `averages`."""
+def average_over_origins(means, covariances, penalties, rows, columns, factors, powers, places, spacing, rounds):
+    """Average over models that are sparse in monomials of (x - origin), and over the origin.
+
+    All components share the origin: a place weighs the product of their evidences. After `places`, a grid with this
+    spacing, finer and finer ones around the best place so far; a place stands for its share of the volume.
+    Returns (penalties, dim, terms).
+    """
     dim, terms = means.shape
-    forth = shift_matrix(origin, rows, columns, factors, powers, terms)
-    back = shift_matrix(-origin, rows, columns, factors, powers, terms)
-    total = 0.0
-    for d in range(dim):
-        score, _, average = eliminate(forth.T @ means[d], back @ precisions[d] @ back.T, penalty)
-        total += score
-        averages[d] = back.T @ average
-    return total
+    out = np.zeros((len(penalties), dim * terms))
+    best, total = np.full(len(penalties), np.inf), np.zeros(len(penalties))
+    own, moved = np.empty((dim, len(penalties), terms)), np.empty(dim * terms)
+    around, highest = places[0].copy(), -np.inf
+    for turn in range(rounds + 1):
+        if turn > 0:
+            spacing *= 0.5
+            places = _neighbours(around, spacing)
+        price = 2.0 * turn * dim * np.log(2.0)
+        for i in range(len(places)):
+            forth = shift_matrix(places[i], rows, columns, factors, powers, terms)
+            back = shift_matrix(-places[i], rows, columns, factors, powers, terms)
+            evidence = np.zeros(len(penalties))
+            for d in range(dim):
+                evidence += eliminate(forth.T @ means[d], forth.T @ covariances[d] @ forth, penalties, own[d])
+            if evidence[0] > highest + _TIE:  # places are often equally good: rounding must not choose
+                highest, around = evidence[0], places[i].copy()
+            for p in range(len(penalties)):
+                score = price - 2.0 * evidence[p]
+                if score - best[p] < _NEGLIGIBLE:
+                    for d in range(dim):
+                        moved[d * terms : (d + 1) * terms] = back.T @ own[d, p]
+                    _add(out, total, best, p, moved, score)
+    for p in range(len(penalties)):
+        out[p] /= total[p]
+    return out.reshape(len(penalties), dim, terms)
 
 
 @njit(cache=True)
-def sparsest_origin(means, precisions, penalty, rows, columns, factors, powers, starts):
-    """The origin around which the polynomial is sparsest, by coordinate search from the best three of `starts`."""
-    dim, terms = means.shape
-    averages = np.empty((dim, terms))
-    scores = np.empty(len(starts))
-    for k in range(len(starts)):
-        scores[k] = score_at(starts[k], means, precisions, penalty, rows, columns, factors, powers, averages)
-    # Scores are often equal, where the same terms survive; rounding must not decide which start comes first.
-    order = np.argsort(np.round(scores / _TIE), kind="mergesort")
-    best, origin = np.inf, starts[order[0]].copy()
-    for o in range(min(3, len(order))):
-        place, score, step = starts[order[o]].copy(), scores[order[o]], 0.25
-        while step > 0.01:
-            moved = False
+def _neighbours(place, spacing):
+    """The 3**dim - 1 places around a place on a grid."""
+    dim = len(place)
+    out = np.empty((3**dim - 1, dim))
+    row = 0
+    for number in range(3**dim):
+        if number != 3**dim // 2:
+            rest = number
             for j in range(dim):
-                for sign in (-1.0, 1.0):
-                    trial = place.copy()
-                    trial[j] += sign * step
-                    s = score_at(trial, means, precisions, penalty, rows, columns, factors, powers, averages)
-                    if s < score - _TIE:
-                        place, score, moved = trial, s, True
-            if not moved:
-                step *= 0.5
-        if score < best - _TIE:
-            best, origin = score, place
-    best = score_at(origin, means, precisions, penalty, rows, columns, factors, powers, averages)
-    return best, origin, averages
+                out[row, j] = place[j] + (rest % 3 - 1) * spacing
+                rest //= 3
+            row += 1
+    return out
 
 
 @njit(cache=True)

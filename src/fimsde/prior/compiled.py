@@ -28,6 +28,8 @@ from fimsde.simulate import euler_step
 
 u32, u64, f32 = np.uint32, np.uint64, np.float32
 
+_SPARSE_DEGREES = np.array([0.1, 0.4, 0.2, 0.3])  # shares of the degrees of the terms of a sparse drift
+_SPARSE_DIFFUSIONS = np.array([0.6, 0.25, 0.15])  # shares: constant, with one more term, growing from almost nothing
 _QUERIES = 256  # locations evaluated together, so that the table of their monomials stays in the cache
 
 _euler_step = njit(inspect.unwrap(euler_step))  # unwrap: under test, functions of the package carry shape checks
@@ -42,6 +44,7 @@ class Law(NamedTuple):
     diffusion_most: int
     parent: np.ndarray  # int64 (terms,): monomial m is monomial parent[m] times variable[m]
     variable: np.ndarray
+    sparse_share: float  # probability of an equation with few terms
 
 
 class Program(NamedTuple):
@@ -73,6 +76,9 @@ def draw_polynomials(key, law, normals, drift, diffusion):
     """Draw all components of one equation; `drift` and `diffusion` (dim, terms) receive the coefficients."""
     counter = np.full(1, key, np.uint64)
     restart(normals, bits(counter))
+    if law.sparse_share > 0.0 and uniform(counter) < law.sparse_share:
+        _draw_sparse(counter, law, normals, drift, diffusion)
+        return
     for component in range(drift.shape[0]):
         _draw_polynomial(counter, law.drift_first, law.drift_most, normals, drift[component])
         _draw_polynomial(counter, law.diffusion_first, law.diffusion_most, normals, diffusion[component])
@@ -91,6 +97,44 @@ def _draw_polynomial(counter, first, most_degrees, normals, coefficients):
         choose(counter, available, num_monomials, monomials)
         for monomial in monomials[:num_monomials]:
             coefficients[first[degree] + monomial] = normals.buffer[take(normals, 1)]
+
+
+@njit(cache=True)
+def _draw_sparse(counter, law, normals, drift, diffusion):
+    """Few terms per component, often a damping one, and mostly constant diffusion; time scales of all sizes."""
+    drift[:], diffusion[:] = f32(0.0), f32(0.0)
+    pace = 0.5 + 3.5 * uniform(counter) ** 2
+    rough = pace * (0.002 + 2.0 * uniform(counter) ** 4)
+    shared = uniform(counter) < 0.5
+    for component in range(drift.shape[0]):
+        for _ in range(1 + below(counter, 4)):
+            degree = draw_category(counter, _SPARSE_DEGREES)
+            monomial = law.drift_first[degree] + below(counter, law.drift_first[degree + 1] - law.drift_first[degree])
+            drift[component, monomial] = f32(pace) * normals.buffer[take(normals, 1)]
+        if uniform(counter) < 0.6:
+            power = 1 + 2 * below(counter, 2)
+            drift[component, _power(law, component, power)] = -f32(pace) * abs(normals.buffer[take(normals, 1)])
+        own = rough if shared else pace * (0.002 + 2.0 * uniform(counter) ** 4)
+        kind = draw_category(counter, _SPARSE_DIFFUSIONS)
+        diffusion[component, 0] = f32(own) if kind < 2 else f32(0.1 * own)
+        if kind == 1:
+            monomial = 1 + below(counter, diffusion.shape[1] - 1)
+            diffusion[component, monomial] = f32(own) * normals.buffer[take(normals, 1)]
+        elif kind == 2:
+            variable = below(counter, drift.shape[0])
+            diffusion[component, _power(law, variable, 2)] = f32(own) * abs(normals.buffer[take(normals, 1)])
+
+
+@njit(cache=True)
+def _power(law, variable, power):
+    """Number of the monomial variable**power."""
+    monomial = 0
+    for _ in range(power):
+        child = monomial + 1
+        while law.parent[child] != monomial or law.variable[child] != variable:
+            child += 1
+        monomial = child
+    return monomial
 
 
 @njit(cache=True)

@@ -45,8 +45,12 @@ class PolynomialConfig:
     drift_degree: int = 3
     diffusion_degree: int = 2
     degrees_present: Literal["authors", "paper"] = "authors"  # uniform on 1..degree+1, or on 1..degree
+    sparse_share: float = 0.0  # of the proposed equations: few terms, mostly constant diffusion (not in the paper)
 
     def __post_init__(self) -> None:
+        _check(0 <= self.sparse_share <= 1, f"sparse_share is {self.sparse_share:g}", "a share from 0 to 1")
+        enough = self.drift_degree >= 3 and self.diffusion_degree >= 2
+        _check(not self.sparse_share or enough, "sparse equations have degrees 3 and 2", "degrees at least as high")
         least = 1 if self.degrees_present == "paper" else 0
         for name in ("drift_degree", "diffusion_degree"):
             degree = getattr(self, name)
@@ -102,6 +106,7 @@ class PriorConfig:
     settings: tuple[Setting, ...] = field(default_factory=_authors_settings)
     limit: float = 100.0  # an equation is rejected if any observed |component| reaches this, or is not finite
     max_proposals: int = 1_000_000  # per equation; reached only if the settings accept practically nothing
+    wave_share: float = 0.0  # of the equations: no polynomials but sums of waves (not in the paper, never stored)
     polynomials: PolynomialConfig = field(default_factory=PolynomialConfig)
     corruption: CorruptionConfig = field(default_factory=CorruptionConfig)
     locations: LocationConfig = field(default_factory=LocationConfig)
@@ -116,6 +121,7 @@ class PriorConfig:
         _check(0 < len(self.settings) <= 100, f"settings has {len(self.settings)} entries", "1 to 100")
         _check_shares("the shares of settings", tuple(setting.share for setting in self.settings))
         _check(0 < self.limit < 1e30, f"limit is {self.limit:g}", "a positive bound on the states, 100 in the paper")
+        _check(0 <= self.wave_share <= 1, f"wave_share is {self.wave_share:g}", "a share from 0 to 1")
         _check(1 <= self.max_proposals <= 10**12, f"max_proposals is {self.max_proposals}", "at least 1")
         self._check_size()
 

@@ -12,9 +12,11 @@ from fimsde.prior.compiled import draw_category
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.corruption import Corruption, corrupt_paths, draw_corruption
 from fimsde.prior.locations import grid_nodes, stored_locations, widened_box
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.noise.compiled import derive, uniform
 from fimsde.prior.paths import draw_clean_paths
 from fimsde.prior.polynomials import PolynomialSDE
+from fimsde.prior.waves.equations import draw_wave_paths
+from fimsde.prior.waves.fields import WaveSDE
 from fimsde.shapes import Array, Bool, Float, Float64
 
 MAX_SEED = 2**63 - 1
@@ -40,7 +42,7 @@ class Equation:
     """
 
     index: int
-    sde: PolynomialSDE
+    sde: PolynomialSDE | WaveSDE
     setting: Setting
     corruption: Corruption
     values: Float[Array, "paths times dim"]
@@ -78,7 +80,9 @@ def draw_equation(config: PriorConfig, seed: int, index: int) -> Equation:
     dim = config.dims[draw_category(counter, np.array(config.dim_shares))]
     setting = config.settings[draw_category(counter, np.array([s.share for s in config.settings]))]
     corruption = draw_corruption(config.corruption, counter)
-    clean = draw_clean_paths(config, dim, setting, np.uint64(derive(item, _PATHS)))
+    is_wave = config.wave_share > 0 and uniform(counter) < config.wave_share
+    draw = draw_wave_paths if is_wave else draw_clean_paths
+    clean = draw(config, dim, setting, np.uint64(derive(item, _PATHS)))
     values, mask = corrupt_paths(config.corruption, corruption, clean, np.uint64(derive(item, _CORRUPTION)))
     box = widened_box(config.locations, clean)
     locations = stored_locations(config.locations, box, clean, np.uint64(derive(item, _LOCATIONS)))

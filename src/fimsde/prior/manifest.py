@@ -38,6 +38,11 @@ class DatasetSettings:
             raise ConfigError(f"seed is {self.seed}; expected 0 to 2**63 - 1.")
         if not 1 <= self.shard_size <= 100_000:
             raise ConfigError(f"shard_size is {self.shard_size}; expected 1 to 100000.")
+        if self.config.wave_share:
+            raise ConfigError(
+                f"wave_share is {self.config.wave_share:g}; a stored data set holds polynomials only. Set it to 0, or "
+                "let `fimsde pretrain` draw the equations on the fly."
+            )
         if self.generator != GENERATOR:
             raise ConfigError(
                 f"the data were made by generator {self.generator}, this version of fimsde has {GENERATOR}. "

@@ -9,6 +9,7 @@ from fimsde.errors import ConfigError
 from fimsde.prior.compiled import Grid, bounds, draw_paths
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
+from fimsde.prior.waves.fields import WaveSDE
 from fimsde.shapes import Array, Float
 
 
@@ -22,7 +23,7 @@ class CleanPaths:
         num_proposals: Equations drawn until this one was accepted, itself included.
     """
 
-    sde: PolynomialSDE
+    sde: PolynomialSDE | WaveSDE
     values: Float[Array, "paths times dim"]
     num_proposals: int
 

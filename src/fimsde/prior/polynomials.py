@@ -36,6 +36,7 @@ def polynomial_law(config: PolynomialConfig, dim: int) -> Law:
         diffusion_most=config.most_degrees(config.diffusion_degree),
         parent=parent,
         variable=variable,
+        sparse_share=config.sparse_share,
     )
 
 

@@ -99,6 +99,7 @@ class Shard:
 def pack(config: PriorConfig, equations: Sequence[Equation]) -> Shard:
     """Equations that follow each other as the arrays of a shard."""
     number = {setting: number for number, setting in enumerate(config.settings)}
+    polynomials = [e.sde for e in equations if isinstance(e.sde, PolynomialSDE)]  # all: see `DatasetSettings`
     tensors = {
         "dim": np.array([e.dim for e in equations]),
         "setting": np.array([number[e.setting] for e in equations]),
@@ -106,8 +107,8 @@ def pack(config: PriorConfig, equations: Sequence[Equation]) -> Shard:
         "survival": np.array([e.corruption.survival for e in equations]),
         "num_proposals": np.array([e.num_proposals for e in equations]),
         "mask": np.concatenate([np.packbits(e.mask) for e in equations]),
-        "drift_coefficients": np.concatenate([e.sde.drift_coefficients.ravel() for e in equations]),
-        "diffusion_coefficients": np.concatenate([e.sde.diffusion_coefficients.ravel() for e in equations]),
+        "drift_coefficients": np.concatenate([p.drift_coefficients.ravel() for p in polynomials]),
+        "diffusion_coefficients": np.concatenate([p.diffusion_coefficients.ravel() for p in polynomials]),
     }
     for name in ("values", "box", "locations", "drift", "diffusion"):
         tensors[name] = np.concatenate([getattr(e, name).ravel() for e in equations])

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fimsde.errors import ConfigError
 from fimsde.model.config import ModelConfig
-from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
+from fimsde.prior.config import CorruptionConfig, LocationConfig, PolynomialConfig, PriorConfig, Setting
 from fimsde.prior.settings import build, short
 
 PRESETS = ("paper", "primed", "paper-tiny", "primed-tiny")
@@ -193,11 +193,13 @@ def _primed() -> TrainConfig:
             settings=settings,
             corruption=CorruptionConfig((0.0, 0.12), noise_range="component", mix=(0.42, 0.43, 0.05, 0.1)),
             locations=LocationConfig(stored_nodes=1, stored_states=128),
+            polynomials=PolynomialConfig(sparse_share=0.45),
+            wave_share=0.15,
         ),
         contexts=ContextConfig(rule="primed", fewest=120),
         loop=LoopConfig(
             steps=50_000,
-            optimiser=OptimiserConfig(2e-3, 1e-3, (0.9, 0.98)),
+            optimiser=OptimiserConfig(1.2e-3, 1e-3, (0.9, 0.98)),
             schedule=ScheduleConfig("cosine", warm_up=200),
             clip=1.0,
             ema_decay=0.998,

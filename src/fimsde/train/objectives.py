@@ -20,8 +20,8 @@ from fimsde.train.config import TrainConfig
 from fimsde.train.losses import Reduction, supervised_loss
 
 _FREEDOM = 4.0  # degrees of freedom of Student's t: a few large errors must not decide everything
-_SMALLEST = 1e-7  # mean squared error, in natural units, below which nothing is gained
-_LOG_SCALES = (-9.0, 5.0)
+_SMALLEST = 2e-5  # mean squared error, in natural units, below which nothing is gained
+_LOG_SCALES = (-6.0, 5.0)
 
 
 @dataclass(frozen=True)

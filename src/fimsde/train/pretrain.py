@@ -21,7 +21,7 @@ from fimsde.train.processes import Processes
 from fimsde.train.validation import record_validation, validate, validation_batches
 
 WEIGHTS, SETTINGS = "weights", "config.toml"
-_BEST_DRIFT, _BEST_DIFFUSION = (4, 11, 13), (3, 7)  # sparse averages and the fit around the origin; see the bank
+_BEST_DRIFT, _BEST_DIFFUSION = (5, 6, 13, 14), (3, 7)  # sparse averages and the fit around the origin; see the bank
 
 
 def pretrain(

@@ -1,0 +1,1 @@
+"""A second family for training: equations that no polynomial fits."""
