@@ -41,6 +41,7 @@ class ModelConfig:
     dropout: int | float = 0.1  # in training mode only
     statistics: Statistics = "observations"  # states the spatial normalisation looks at; see fimsde.normalise
     target_gap: int | float = 0.01  # geometric mean of the gaps after normalisation
+    correction: bool = False  # finetuned models: a polynomial of their own (`fimsde.model.correction`)
 
     def __post_init__(self) -> None:
         _check(vars(self))
@@ -64,6 +65,10 @@ class ModelConfig:
         else:
             outputs, maps = 2 * d + 1, e // 4 * (1 + 3 * d + 4) + e * (d + 1)
         heads = 3 * hidden + (widths[-1] + 1) * outputs
+        if self.correction:
+            from fimsde.model.correction import num_correction_parameters
+
+            maps += num_correction_parameters(d)
         return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
 
     @staticmethod
@@ -120,6 +125,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise ConfigError(f"variant is {_short(settings['variant'])}; expected one of {', '.join(get_args(Variant))}.")
     if settings["variant"] == "primed" and settings["max_dim"] != 3:
         raise ConfigError(f"max_dim is {settings['max_dim']}; a primed model reads up to 3 components.")
+    if not isinstance(settings["correction"], bool):
+        raise ConfigError(f"correction is {_short(settings['correction'])}; expected true or false.")
     dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]
     if not _is_number(dropout) or not 0 <= dropout < 1:
         raise ConfigError(f"dropout is {_short(dropout)}; expected a probability of at least 0 and below 1.")

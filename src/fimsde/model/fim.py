@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from fimsde.model.config import ModelConfig
+from fimsde.model.correction import Correction
 from fimsde.model.encoder import Encoder, Tokens, to_tokens
 from fimsde.model.initialise import initialise
 from fimsde.model.operator import LayerContext, Operator
@@ -68,6 +69,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
             self.drift_operator = Operator(config, self.locations.drift_outputs)
             self.diffusion_operator = Operator(config, self.locations.diffusion_outputs)
             self.log_variance_operator = Operator(config, self.locations.log_variance_outputs)
+            self.correction = Correction(config.max_dim) if config.correction else None
         if seed is not None:
             self.to_empty(device="cpu")
             initialise(self, torch.Generator().manual_seed(seed))
@@ -102,23 +104,27 @@ class FIMSDE(nn.Module, ModelHubMixin):
     ) -> Float[Tensor, "batch queries max_dim"]:
         """Drift f at each location. Padded components carry numbers without meaning."""
         asked = self.locations(context.source, x)
-        return asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
+        drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
+        return drift if self.correction is None else self.correction.drift(drift, x)
 
     def diffusion(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
         """Diffusion sqrt(g) at each location, not negative. Padded components carry numbers without meaning."""
         asked = self.locations(context.source, x)
-        return asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
+        diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
+        return diffusion if self.correction is None else self.correction.diffusion(diffusion, x)
 
     def evaluate(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
         """Drift and diffusion at each location."""
         asked = self.locations(context.source, x)
-        drift = self.drift_operator(asked.h, context.drift, context.mask, chunk)
-        diffusion = self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk)
-        return asked.drift(drift), asked.diffusion(diffusion)
+        drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
+        diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
+        if self.correction is None:
+            return drift, diffusion
+        return self.correction.drift(drift, x), self.correction.diffusion(diffusion, x)
 
     def log_variance(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK

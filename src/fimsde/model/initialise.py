@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from fimsde.model.attention import CrossAttention
+from fimsde.model.correction import Correction
 from fimsde.model.encoder import Encoder
 from fimsde.model.operator import OutputHead
 
@@ -26,6 +27,8 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
             _xavier_as_one_map(module, generator)
         elif isinstance(module, OutputHead):
             _kaiming_normal(module, generator)
+        elif isinstance(module, Correction):
+            module.reset()
         elif isinstance(module, Encoder):
             for layer in module.layers[1:]:  # all encoder layers start equal
                 layer.load_state_dict(module.layers[0].state_dict())
