@@ -9,16 +9,28 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from fimsde.baselines import bisde, kramers_moyal, latent_sde, sparse_gp
+from fimsde.baselines import bisde, kramers_moyal, latent_sde, peers_pysindy, peers_sfi, sparse_gp
 from fimsde.errors import ConfigError
-from fimsde.estimation import estimate
+from fimsde.estimation import BUNDLED, estimate
 from fimsde.model.fim import FIMSDE
 from fimsde.model.weights import TENSORS, find_folder
 from fimsde.observations import Observations
 from fimsde.sde import SDE
 from fimsde.simulate import Paths
 
-NAMES = ("kramers-moyal", "kramers-moyal-binned", "bisde", "bisde-scaled", "sparsegp", "sparsegp-improved", "latentsde")
+NAMES = (
+    "kramers-moyal",
+    "kramers-moyal-binned",
+    "bisde",
+    "bisde-scaled",
+    "sparsegp",
+    "sparsegp-improved",
+    "latentsde",
+    "pysindy",
+    "sfi-linear",
+    "sfi-parametric",
+    "ours",
+)
 
 
 @runtime_checkable
@@ -111,6 +123,14 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
             return _function(name, "SparseGP, improved", sparse_gp.fit, sparse_gp.IMPROVED)
         case "latentsde":
             return latent(latent_sde.PAPER, work=work)
+        case "pysindy":
+            return _function(name, "PySINDy", peers_pysindy.fit, peers_pysindy.STLSQ)
+        case "sfi-linear":
+            return _function(name, "SFI, linear", peers_sfi.fit, peers_sfi.LINEAR)
+        case "sfi-parametric":
+            return _function(name, "SFI, parametric", peers_sfi.fit, peers_sfi.PARAMETRIC)
+        case "ours":
+            return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
         case _:
             raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
 

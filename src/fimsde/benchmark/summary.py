@@ -132,7 +132,8 @@ def _cell(
 
 def _published_name(method: str) -> str:
     """Models with any weights stand beside the paper's FIM-SDE."""
-    return "fim" if method.startswith("fim-") and method != "fim-finetuned" else method
+    is_ours = method == "ours" or (method.startswith("fim-") and method != "fim-finetuned")
+    return "fim" if is_ours else method
 
 
 _PATH_MEASURES: dict[str, Callable[[PathScore], float | None]] = {
