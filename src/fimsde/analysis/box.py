@@ -1,4 +1,4 @@
-"""Where an analysis looks: a box, a regular grid over it, and the fields there."""
+"""Where an analysis looks: a box, and the fields inside it."""
 
 from typing import Any
 
@@ -27,18 +27,6 @@ def to_box(
     if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
         raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
     return low, high
-
-
-def axes_of(
-    low: Float64[Array, " dim"], high: Float64[Array, " dim"], num_per_axis: int
-) -> list[Float64[Array, " nodes"]]:
-    """Regular nodes along every axis, ends included."""
-    return [np.linspace(a, b, num_per_axis) for a, b in zip(low, high, strict=True)]
-
-
-def nodes_of(axes: list[Float64[Array, " _"]]) -> Float64[Array, "queries dim"]:
-    """All nodes of the grid, last component fastest."""
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
 def finite_fields(

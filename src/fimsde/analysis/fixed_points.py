@@ -5,8 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from fimsde.analysis.box import axes_of, finite_fields, nodes_of
+from fimsde.analysis.box import finite_fields
 from fimsde.errors import ConfigError
+from fimsde.grid import regular_grid
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float64
 
@@ -52,9 +53,7 @@ def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim
     dim = sde.dim
     if dim not in _NODES:
         raise ConfigError(f"the equation has {dim} dimensions; fixed points are found in up to three.")
-    axes = axes_of(low, high, _NODES[dim])
-    nodes = nodes_of(axes)
-    drift = finite_fields(sde, nodes)[0].reshape(*(_NODES[dim],) * dim, dim)
+    drift = finite_fields(sde, regular_grid(low, high, _NODES[dim]))[0].reshape(*(_NODES[dim],) * dim, dim)
     starts = np.argwhere(_sign_changes(drift))  # (cells, dim)
     if not len(starts):
         return np.empty((0, dim))

@@ -9,10 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from fimsde.analysis import band as bands
-from fimsde.analysis import fixed_points
+from fimsde.analysis import density, exit_time, fixed_points, potential
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
+from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.exit_time import ExitTime, SimulatedExit
 from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.generator import Cells, make_cells
+from fimsde.analysis.potential import Potential, QuasiPotential
 from fimsde.errors import ConfigError, DataWarning
 from fimsde.normalise import Normaliser, fit_normaliser
 from fimsde.observations import Observations
@@ -21,6 +25,7 @@ from fimsde.sde import fields as fields_of
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.support import Support, fit_support, to_locations, to_starts
+from fimsde.tabulate import tabulate
 from fimsde.transitions import to_transitions
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
@@ -133,6 +138,105 @@ class Result(ABC):
         return tuple(
             fixed_points.describe(self, x, high - low, bool(near)) for x, near in zip(roots, inside, strict=True)
         )
+
+    def stationary_density(self, box: Box | None = None, num_cells: int | None = None) -> StationaryDensity:
+        """Where paths spend their time in the long run, beside the histogram of the data. One or two dimensions.
+
+        Args:
+            box: Reflecting walls; by default around the data, a tenth of their range away.
+            num_cells: Per axis; 400 in one dimension and 100 in two by default.
+        """
+        cells = self._cells(box, num_cells)
+        inside = None if self.observations is None else self.inside(cells.centres())
+        return density.stationary_density(self, cells, self.observations, inside)
+
+    def potential(self, box: Box | None = None, num: int = 801) -> Potential:
+        """Drift potential -∫ f dx and effective potential ln g - ∫ 2 f / g dx of an equation in one dimension.
+
+        Args:
+            box: From where to where; by default the range of the data.
+            num: Nodes.
+        """
+        low, high = to_box(box, self.dim, self.observations)
+        return potential.potential(self, float(low[0]), float(high[0]), num)
+
+    def quasi_potential(self, box: Box | None = None, num_cells: int | None = None) -> QuasiPotential:
+        """Minus the logarithm of the stationary density, minimum 0; arguments as for `stationary_density`."""
+        return potential.quasi_potential(self, self._cells(box, num_cells))
+
+    def exit_time(self, box: Box, *, walls: Box | None = None, num_cells: int | None = None) -> ExitTime:
+        """Mean time until a path leaves a box, by the backward equation. One or two dimensions.
+
+        Args:
+            box: Lower and upper corner. An infinite number means that there is no way out on that side.
+            walls: Reflecting walls for infinite sides; by default around the data, a quarter of their range away.
+            num_cells: Per axis; 400 in one dimension and 100 in two by default.
+        """
+        low, high = self._open_box(box)
+        return exit_time.exit_time(self, low, high, self._walls(walls, low, high), num_cells)
+
+    def first_passage(
+        self, start: float, level: float, *, walls: Box | None = None, num_cells: int | None = None
+    ) -> ExitTime:
+        """Mean time until a path from `start` first reaches `level`, in one dimension: `.at(start)` is the number.
+
+        The same as `exit_time` of everything on the side of the start.
+        """
+        if self.dim != 1:
+            raise ConfigError(f"the equation has {self.dim} components; a level is passed in one. See exit_time.")
+        box = (-np.inf, level) if start < level else (level, np.inf)
+        return self.exit_time(box, walls=walls, num_cells=num_cells)
+
+    def simulate_exit(
+        self,
+        x0: float | Float[Array, " dim"],
+        box: Box,
+        *,
+        num_paths: int = 1000,
+        dt: float | None = None,
+        max_time: float | None = None,
+        seed: int = 0,
+    ) -> SimulatedExit:
+        """Exit times of simulated paths, with the standard error of their mean: a check of `exit_time`, or 3-D.
+
+        Args:
+            x0: Start of all paths.
+            box: As for `exit_time`; no walls are needed.
+            num_paths: Number of paths.
+            dt: Step; by default one over which paths move by a fiftieth of the box.
+            max_time: When to stop waiting; by default 50 times what the backward equation says (not in 3-D).
+            seed: Seed of the noise.
+        """
+        low, high = self._open_box(box)
+        start = np.atleast_1d(np.array(x0, np.float64))
+        inner = self._walls(None, low, high)
+        if max_time is None:
+            if self.dim > 2:
+                raise ConfigError("in three dimensions the time to wait must be given: pass max_time.")
+            max_time = 50 * float(exit_time.exit_time(self, low, high, inner).at(start[None])[0])
+        corners = np.where(np.isfinite(low), low, inner[0]), np.where(np.isfinite(high), high, inner[1])
+        sde = tabulate(self, *corners) if self.dim <= 2 else self
+        dt = exit_time.suggested_step(sde, *corners) if dt is None else dt
+        return exit_time.simulate_exit(sde, start, low, high, max_time=max_time, dt=dt, num_paths=num_paths, seed=seed)
+
+    def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
+        return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
+
+    def _open_box(self, box: Box) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+        """Corners of a box that may be infinite."""
+        if not (isinstance(box, tuple | list) and len(box) == 2):
+            raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
+        low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
+        if low.shape != (self.dim,) or high.shape != (self.dim,) or not np.all(low < high):
+            raise ConfigError(f"the box reaches from {low} to {high}; expected {self.dim} number(s) each, low < high.")
+        return low, high
+
+    def _walls(
+        self, walls: Box | None, low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+    ) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+        if np.all(np.isfinite(low) & np.isfinite(high)):
+            return low, high
+        return to_box(walls, self.dim, self.observations, widen=0.25)
 
     @cached_property
     def _draws(self) -> dict[int, list[SDE]]:

@@ -1,0 +1,151 @@
+"""The equation as jumps between the cells of a grid, in one and two dimensions.
+
+The flux of probability p along an axis is a p - D p', with D = g / 2 and a = f - g'/2 (Ito). Between two cells it is
+taken as constant and the ordinary equation is solved exactly (Scharfetter and Gummel): the rates to both sides are
+D B(-a h / D) / h² and D B(a h / D) / h² with B(z) = z / (exp z - 1). They are positive for any step h, so densities
+stay positive and mass is conserved; without noise the scheme is upwind. The same rates serve the density (forward
+equation) and mean times (backward equation). The error falls as h².
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fimsde.analysis.box import finite_fields
+from fimsde.errors import ConfigError
+from fimsde.grid import regular_grid
+from fimsde.sde import SDE
+from fimsde.shapes import Array, Float64
+
+NUM_CELLS = {1: 400, 2: 100}  # per axis
+_MOST_CELLS = 250_000
+_LEAST_NOISE = 1e-9  # of the largest g: keeps D positive where the noise vanishes
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Equal cells that fill a box.
+
+    Attributes:
+        low, high: Corners of the box.
+        num: Cells per axis.
+    """
+
+    low: Float64[Array, " dim"]
+    high: Float64[Array, " dim"]
+    num: int
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the box."""
+        return len(self.low)
+
+    @property
+    def width(self) -> Float64[Array, " dim"]:
+        """Sides of a cell."""
+        return (self.high - self.low) / self.num
+
+    @property
+    def axes(self) -> tuple[Float64[Array, " cells"], ...]:
+        """Centres of the cells along each axis."""
+        steps = np.arange(self.num) + 0.5
+        return tuple(a + w * steps for a, w in zip(self.low, self.width, strict=True))
+
+    def centres(self) -> Float64[Array, "queries dim"]:
+        """Centre of every cell, last axis fastest."""
+        half = self.width / 2
+        return regular_grid(self.low + half, self.high - half, self.num)
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """Rates of the jumps, per unit of time.
+
+    Attributes:
+        cells: The grid.
+        rates: Entry (i, j): rate from cell i to cell j; rows sum to minus `exits`.
+        exits: Rate out of the box from each cell, through walls that let paths out.
+    """
+
+    cells: Cells
+    rates: sparse.csc_matrix
+    exits: Float64[Array, " cells"]
+
+
+def make_cells(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int | None) -> Cells:
+    """Cells over a box: 400 in one dimension, 100 by 100 in two, unless asked otherwise."""
+    dim = len(low)
+    if dim not in NUM_CELLS:
+        raise ConfigError(
+            f"the equation has {dim} dimensions; equations for densities and mean times are solved on grids in one or "
+            "two. Simulate instead: simulate(...) for densities, simulate_exit(...) for exit times."
+        )
+    num = NUM_CELLS[dim] if num is None else num
+    if not num >= 4 or num**dim > _MOST_CELLS:
+        raise ConfigError(f"num_cells is {num}; expected at least 4 per axis and at most {_MOST_CELLS} in all.")
+    return Cells(low, high, num)
+
+
+def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_high: Array | None = None) -> Generator:
+    """The rates of all jumps; walls are reflecting unless they are open.
+
+    Args:
+        sde: The equation.
+        cells: The grid.
+        open_low, open_high: For each axis, whether paths leave through the lower and the upper wall.
+    """
+    closed = np.zeros(cells.dim, bool)
+    open_low, open_high = (closed if o is None else o for o in (open_low, open_high))
+    shape = (cells.num,) * cells.dim
+    number = np.arange(cells.num**cells.dim).reshape(shape)
+    exits = np.zeros(shape)
+    rows, columns, values = [], [], []
+    for axis in range(cells.dim):
+        ahead, back = _face_rates(sde, cells, axis)  # (faces..., others...) with `axis` first
+        lower, upper = (np.moveaxis(number, axis, 0)[part] for part in (slice(None, -1), slice(1, None)))
+        rows += [lower.ravel(), upper.ravel()]
+        columns += [upper.ravel(), lower.ravel()]
+        values += [ahead[1:-1].ravel(), back[1:-1].ravel()]
+        out = np.moveaxis(exits, axis, 0)  # a view
+        if open_low[axis]:
+            out[0] += back[0]
+        if open_high[axis]:
+            out[-1] += ahead[-1]
+    size = number.size
+    jumps = sparse.coo_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (size, size))
+    leaving = np.asarray(jumps.sum(axis=1)).ravel() + exits.ravel()
+    return Generator(cells, (jumps - sparse.diags(leaving)).tocsc(), exits.ravel())
+
+
+def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."], Float64[Array, "..."]]:
+    """Rates ahead and back across all faces normal to an axis, walls included: that axis first, num + 1 faces.
+
+    From a wall the centre of a cell is half a step away.
+    """
+    num, h = cells.num, cells.width[axis]
+    points = [np.concatenate([[lo], c, [hi]]) if j == axis else c for j, (lo, c, hi) in enumerate(_ends(cells))]
+    grids = np.meshgrid(*points, indexing="ij")
+    shape = grids[0].shape
+    drift, diffusion = finite_fields(sde, np.stack([g.ravel() for g in grids], axis=1))
+    f, g = (np.moveaxis(v[:, axis].reshape(shape), axis, 0) for v in (drift, diffusion**2))  # (num + 2, ...)
+    gaps = np.full((num + 1,) + (1,) * (f.ndim - 1), h)
+    gaps[[0, -1]] = h / 2
+    spread = np.maximum((g[1:] + g[:-1]) / 4, _LEAST_NOISE * g.max() / 2)  # D at the faces
+    if not g.max() > 0:
+        spread = np.full_like(spread, _LEAST_NOISE * np.abs(f).max() * h)
+    pull = (f[1:] + f[:-1]) / 2 - np.diff(g, axis=0) / gaps / 2
+    z = pull * gaps / spread
+    return spread / (h * gaps) * _bernoulli(-z), spread / (h * gaps) * _bernoulli(z)
+
+
+def _ends(cells: Cells) -> list[tuple[float, Float64[Array, " cells"], float]]:
+    return list(zip(cells.low.tolist(), cells.axes, cells.high.tolist(), strict=True))
+
+
+def _bernoulli(z: Float64[Array, "..."]) -> Float64[Array, "..."]:
+    """z / (exp z - 1), which is 1 at 0 and -z for very negative z."""
+    small = np.abs(z) < 1e-8
+    safe = np.where(small, 1.0, np.clip(z, -700, 700))
+    exact = safe / np.expm1(safe)
+    return np.where(small, 1 - z / 2, np.where(z < -700, -z, exact))

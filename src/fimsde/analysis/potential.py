@@ -1,0 +1,74 @@
+"""Potentials: landscapes whose valleys are the states an equation prefers.
+
+Three conventions, none of them the same:
+drift potential (1-D): V(x) = -∫ f dx, squared state per time; its minima are the stable fixed points of the drift.
+effective potential (1-D): Φ(x) = ln g(x) - ∫ 2 f / g dx = -ln p(x) + const, no unit; its minima are the most likely
+states. For constant g it is 2 V / g.
+quasi-potential (1-D, 2-D): -ln p(x) + const for the stationary density p inside a box; in 1-D the effective potential.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import cumulative_simpson
+
+from fimsde.analysis.box import finite_fields
+from fimsde.analysis.density import Grid, stationary_mass
+from fimsde.analysis.generator import Cells
+from fimsde.errors import ConfigError
+from fimsde.sde import SDE
+from fimsde.shapes import Array, Float64
+
+_LEAST_NOISE = 1e-9  # of the largest g
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """Potentials of an equation in one dimension; both have minimum 0.
+
+    Attributes:
+        x: States.
+        drift_potential: -∫ f dx, squared state per time.
+        effective_potential: ln g - ∫ 2 f / g dx, no unit: minus the logarithm of the stationary density.
+    """
+
+    x: Float64[Array, " nodes"]
+    drift_potential: Float64[Array, " nodes"]
+    effective_potential: Float64[Array, " nodes"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuasiPotential:
+    """-ln of the stationary density inside a box with reflecting walls, minimum 0, no unit.
+
+    Attributes:
+        axes: Centres of the cells along each axis.
+        values: The quasi-potential at each cell.
+    """
+
+    axes: tuple[Float64[Array, " cells"], ...]
+    values: Grid
+
+
+def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
+    """Drift and effective potential of a one-dimensional equation on `num` nodes (Simpson's rule)."""
+    if sde.dim != 1:
+        raise ConfigError(
+            f"the equation has {sde.dim} dimensions; a drift is the slope of a potential in one only. "
+            "quasi_potential() gives minus the logarithm of the stationary density in two."
+        )
+    x = np.linspace(low, high, num)
+    drift, diffusion = finite_fields(sde, x[:, None])
+    f, g = drift[:, 0], diffusion[:, 0] ** 2
+    g = np.maximum(g, _LEAST_NOISE * g.max())
+    if not g.max() > 0:
+        raise ConfigError("the diffusion is zero everywhere, so there is no effective potential.")
+    plain = -cumulative_simpson(f, x=x, initial=0.0)
+    effective = np.log(g) - cumulative_simpson(2 * f / g, x=x, initial=0.0)
+    return Potential(x, plain - plain.min(), effective - effective.min())
+
+
+def quasi_potential(sde: SDE, cells: Cells) -> QuasiPotential:
+    """Minus the logarithm of the stationary density."""
+    values = -np.log(stationary_mass(sde, cells)).reshape((cells.num,) * cells.dim)
+    return QuasiPotential(cells.axes, values - values.min())
