@@ -1,6 +1,7 @@
 """The benchmark harness: what is measured, how failures count, what is stored and printed."""
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -99,6 +100,16 @@ def test_wrong_use_of_a_method_is_an_error_and_not_a_failure(problem):
         named(["fim"])
     with pytest.raises(ConfigError, match="names files"):
         Method("../mine", "Mine", true_fit)
+
+
+def test_the_bundled_weights_are_a_method_that_stands_beside_the_published_model(problem):
+    (ours,) = named(["ours"])
+    result = measure(TASK, ours, problem, compare_paths=False)
+    assert result.failure is None
+    assert "weights" in result.method_settings
+    cell = next(c for c in summarise([result]) if c.measure == "drift_mse")
+    assert cell.published.method == "fim"
+    assert pickle.loads(pickle.dumps(ours)).settings == ours.settings  # it travels to other processes
 
 
 def test_methods_that_sample_paths_are_given_the_reference_and_trained_to_the_iterations_of_the_task(problem, tmp_path):

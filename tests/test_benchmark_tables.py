@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from fimsde.benchmark.published import find, published
 from fimsde.benchmark.results import PathScore, Result, save
 from fimsde.benchmark.summary import summarise
 from fimsde.benchmark.tables import mean_std, tables, three_digits, to_csv, to_latex, to_markdown
-from fimsde.benchmark.tasks import Task
+from fimsde.benchmark.tasks import EXPERIMENTS, Task, tasks
 from fimsde.cli.bench import bench
 from fimsde.errors import ConfigError
 from fimsde.metrics.vector_field import FieldError
@@ -151,6 +152,21 @@ def test_summary_prints_every_cell_from_disk_without_computing(results, tmp_path
     assert isinstance(elsewhere.exception, ConfigError)
 
 
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_is_summarised_without_computing(experiment, quick, tmp_path, monkeypatch):
+    """Results of a quick run are found by `--summary --quick`, also where quick and full runs compare as many paths."""
+    module = sys.modules["fimsde.benchmark.run"]  # the package's name `run` is the function
+    monkeypatch.setattr(module, "measure", lambda *a, **k: pytest.fail("something was computed"))
+    monkeypatch.setattr(module, "load", lambda *a, **k: pytest.fail("data were made"))
+    (task, *_) = tasks(experiment, quick=quick)
+    save(result(0.1, 1.0, 0, task), tmp_path)
+    done = command(experiment, "--summary", "--json", "--out", tmp_path, *(["--quick"] if quick else []))
+    assert done.exception is None
+    cells = {c["measure"]: c for c in json.loads(done.stdout)}
+    assert (cells["mmd"]["system"], cells["mmd"]["runs"], cells["mmd"]["mean"]) == (task.system, 1, 0.1)
+
+
 def test_the_command_runs_and_prints_tables_beside_the_published_numbers(tmp_path):
     done = command(
         "canonical", "--methods", "kramers-moyal", "--systems", "double_well", "--repetitions", "1", "--quick",
@@ -164,7 +180,7 @@ def test_the_command_runs_and_prints_tables_beside_the_published_numbers(tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["canonic"], "unknown experiment 'canonic'"), (["canonical", "--methods", "x"], "unknown method 'x'"),
-     (["ablation"], "needs weights"), (["canonical", "--systems", "ising"], "not in canonical")],
+     (["ablation", "--methods", "fim"], "needs weights"), (["canonical", "--systems", "ising"], "not in canonical")],
 )  # fmt: skip
 def test_wrong_words_are_answered_with_the_right_ones(arguments, message, tmp_path):
     done = command(*arguments, "--out", tmp_path)

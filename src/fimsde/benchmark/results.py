@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fimsde.benchmark.tasks import Task
+from fimsde.benchmark.tasks import Experiment, Task, compared_paths
 from fimsde.errors import DatasetError
 from fimsde.metrics.likelihood import TransitionLikelihood
 from fimsde.metrics.vector_field import FieldError
@@ -98,18 +98,19 @@ def save(result: Result, folder: Path) -> None:
             raise
 
 
-def read_all(folder: Path, experiment: str, *, seed: int, quick: bool = False) -> list[Result]:
+def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = False) -> list[Result]:
     """All stored results of an experiment with a seed, in the order of methods, systems and settings of their files.
 
     Args:
         folder: Where results lie.
         experiment: Which one.
         seed: Results of other seeds are left out.
-        quick: Those of quick runs, which compare fewer paths, or the others.
+        quick: Those of quick runs, where these compare fewer paths, or the others.
     """
     files = (file for file in (folder / experiment).rglob("*.json") if not file.name.startswith("."))
     results = [read(file) for file in sorted(files)]
-    return [r for r in results if r.task.seed == seed and (r.task.num_paths is not None) == quick]
+    num_paths = compared_paths(experiment, quick)
+    return [r for r in results if r.task.seed == seed and r.task.num_paths == num_paths]
 
 
 def read(file: Path) -> Result:

@@ -133,11 +133,15 @@ def tasks(
     number = (min(2, most) if quick else most) if repetitions is None else repetitions
     if not 1 <= number <= REPETITIONS:
         raise ConfigError(f"{number} repetitions; expected 1 to {REPETITIONS}. Take another seed for more data.")
-    num_paths = _QUICK_PATHS if quick and experiment not in ("real-world", "convergence") else None
     return tuple(
-        Task(experiment, name, repetition=r, seed=seed, num_paths=num_paths, **setting)
+        Task(experiment, name, repetition=r, seed=seed, num_paths=compared_paths(experiment, quick), **setting)
         for r, name, setting in product(range(number), names, _settings(experiment, iterations, quick))
     )
+
+
+def compared_paths(experiment: Experiment, quick: bool) -> int | None:
+    """How many paths a task compares; None: all references. Ten pieces of a real series are few enough for any run."""
+    return _QUICK_PATHS if quick and experiment not in ("real-world", "convergence") else None
 
 
 def _systems(experiment: Experiment, chosen: Sequence[str] | None, quick: bool) -> tuple[str, ...]:

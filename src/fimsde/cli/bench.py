@@ -15,7 +15,7 @@ def bench(
         str, typer.Argument(help="canonical, lorenz, real-world, convergence, context-size, ablation or out-of-class.")
     ],
     methods: Annotated[
-        str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,fim.")
+        str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,ours,fim.")
     ] = None,
     weights: Annotated[list[Path] | None, typer.Option(help="Folder of weights of a model; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the result files; what is there is not computed again.")] = Path(
@@ -87,8 +87,10 @@ def bench(
 
 
 def _default_methods(experiment: str, has_weights: bool) -> list[str]:
-    if experiment == "ablation" or has_weights:
+    if has_weights:
         return ["fim"]
+    if experiment == "ablation":
+        return ["ours"]
     return ["latentsde"] if experiment == "convergence" else ["kramers-moyal", "bisde", "sparsegp"]
 
 
