@@ -9,15 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from fimsde.analysis import band as bands
-from fimsde.analysis import density, exit_time, fixed_points, potential
+from fimsde.analysis import density, equation, exit_time, fixed_points, potential
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
 from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.generator import Cells, make_cells
 from fimsde.analysis.potential import Potential, QuasiPotential
 from fimsde.errors import ConfigError, DataWarning
+from fimsde.grid import regular_grid
 from fimsde.normalise import Normaliser, fit_normaliser
 from fimsde.observations import Observations
 from fimsde.sde import SDE
@@ -218,6 +220,19 @@ class Result(ABC):
         sde = tabulate(self, *corners) if self.dim <= 2 else self
         dt = exit_time.suggested_step(sde, *corners) if dt is None else dt
         return exit_time.simulate_exit(sde, start, low, high, max_time=max_time, dt=dt, num_paths=num_paths, seed=seed)
+
+    def equation(self, max_degree: int = 3, *, diffusion_degree: int = 2, box: Box | None = None) -> Equation:
+        """A formula: sparse polynomials for drift and variance rate, fitted where data are; see `Equation`.
+
+        Args:
+            max_degree: Largest total degree of the terms of the drift.
+            diffusion_degree: The same for the variance rate g.
+            box: Where to fit, for a textbook system without data.
+        """
+        nodes = None
+        if self.observations is None and box is not None:
+            nodes = regular_grid(*to_box(box, self.dim, None), {1: 401, 2: 41, 3: 15}.get(self.dim, 7))
+        return equation.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)

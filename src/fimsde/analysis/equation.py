@@ -1,0 +1,232 @@
+"""A formula for an equation: sparse polynomials for drift and variance rate, fitted where data are.
+
+The fields of a result are read out, not the data: distances between field and polynomial are measured by what they cost
+in log-likelihood of the observed steps, the sum of dtau / g (f - polynomial)² for the drift and of
+(g - polynomial)² / (2 g²) for the variance rate. A term is kept if leaving it out costs more than the penalty of the
+Bayesian information criterion, the logarithm of the number of steps. Standard errors come from the same quadratic form.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fimsde.analysis import formula
+from fimsde.analysis.box import finite_fields
+from fimsde.errors import ConfigError
+from fimsde.observations import Observations
+from fimsde.priming import monomials
+from fimsde.sde import SDE
+from fimsde.shapes import Array, Bool, Float, Float64, Int
+from fimsde.transitions import to_transitions
+
+_MOST_POINTS = 5000  # states at which the fields are read
+_LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this
+_FAR = 1.0  # ranges between the data and zero beyond which the formula is written around the mean
+_EXACT = 1e12  # weight of a field without data, against its mean square: keeps all that rounding does not explain
+_RIDGE = 1e-12  # of the diagonal: for terms that the data cannot tell apart
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomials:
+    """One sparse polynomial per component, in x - origin.
+
+    Attributes:
+        exponents: Of every monomial in the library.
+        coefficients: Zero for terms that were left out.
+        standard_errors: Of the coefficients, given the terms; zero for terms that were left out.
+        explained: Share of the mean square of the field over the data, per component.
+    """
+
+    exponents: Int[Array, "terms dim"]
+    coefficients: Float64[Array, "dim terms"]
+    standard_errors: Float64[Array, "dim terms"]
+    explained: Float64[Array, " dim"]
+
+    def __call__(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Values at locations relative to the origin."""
+        return monomials.evaluate(z, int(self.exponents.sum(axis=1).max())) @ self.coefficients.T
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """dx = drift dt + sqrt(variance rate) dW with sparse polynomials; itself an equation that can be simulated.
+
+    Attributes:
+        names: Names of the components, as the user gave them.
+        symbols: What stands for them in formulas: letters, digits and underscores.
+        origin: The polynomials are in x - origin; zero unless the data are far from it.
+        drift_terms: Polynomials of the drift f, state per time.
+        diffusion_sq_terms: Polynomials of the variance rate g, squared state per time.
+    """
+
+    names: tuple[str, ...]
+    symbols: tuple[str, ...]
+    origin: Float64[Array, " dim"]
+    drift_terms: Polynomials
+    diffusion_sq_terms: Polynomials
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.names)
+
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Drift f, state per time."""
+        return self.drift_terms(np.asarray(x, np.float64) - self.origin)
+
+    def diffusion_sq(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Variance rate g, squared state per time; 0 where the polynomial is negative."""
+        return np.maximum(self.diffusion_sq_terms(np.asarray(x, np.float64) - self.origin), 0.0)
+
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Diffusion sqrt(g), state per square root of time."""
+        return np.sqrt(self.diffusion_sq(x))
+
+    def __str__(self) -> str:
+        return formula.text(self)
+
+    def latex(self, digits: int = 3) -> str:
+        """The equations as a LaTeX `aligned` block, to be put between dollar signs or into an equation environment."""
+        return formula.latex(self, digits)
+
+    def sympy(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Drift and variance rate of each component as SymPy expressions in `symbols`."""
+        return formula.sympy_expressions(self)
+
+    def code(self) -> str:
+        """Python source of two functions, `drift(x)` and `diffusion(x)`, that need NumPy alone."""
+        return formula.code(self)
+
+
+def read_out(
+    sde: SDE,
+    names: tuple[str, ...],
+    observations: Observations | None,
+    nodes: Float64[Array, "queries dim"] | None,
+    drift_degree: int,
+    diffusion_degree: int,
+) -> Equation:
+    """Sparse polynomials for the fields of an equation.
+
+    Args:
+        sde: Any equation of up to three dimensions.
+        names: Of the components.
+        observations: Where to fit, and how precisely.
+        nodes: Where to fit if there are no observations; then all terms are kept that rounding does not explain.
+        drift_degree, diffusion_degree: Largest total degree of the terms of f and g.
+    """
+    if min(drift_degree, diffusion_degree) < 0 or max(drift_degree, diffusion_degree) > 6 or sde.dim > 3:
+        raise ConfigError(
+            f"degrees {drift_degree} and {diffusion_degree} in {sde.dim} dimensions; expected 0 to 6 in up to three."
+        )
+    place = _exactly(sde, nodes) if observations is None else _where_data_are(sde, observations)
+    return Equation(
+        names=names,
+        symbols=formula.to_symbols(names),
+        origin=place.origin,
+        drift_terms=_sparse(place, place.drift, place.drift_weight, drift_degree),
+        diffusion_sq_terms=_sparse(place, place.diffusion_sq, place.diffusion_sq_weight, diffusion_degree),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fields:
+    """The fields at states, and what a squared distance there costs in log-likelihood."""
+
+    x: Float64[Array, "queries dim"]
+    origin: Float64[Array, " dim"]
+    drift: Float64[Array, "queries dim"]
+    diffusion_sq: Float64[Array, "queries dim"]
+    drift_weight: Float64[Array, "queries dim"]
+    diffusion_sq_weight: Float64[Array, "queries dim"]
+    penalty: float
+
+
+def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
+    steps = to_transitions(observations)
+    every = -(-len(steps) // _MOST_POINTS)
+    x, share = steps.y[::every], len(steps) / len(steps.y[::every])
+    drift, diffusion = finite_fields(sde, x)
+    noise = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
+    noise = np.where(noise > 0, noise, 1.0)  # a component without any noise: every weight will do
+    low, high = observations.box()
+    far = np.maximum(low, -high) > _FAR * (high - low)
+    return _Fields(
+        x=x,
+        origin=np.where(far, _rounded(observations.values.mean(axis=0), high - low), 0.0),
+        drift=drift,
+        diffusion_sq=diffusion**2,
+        drift_weight=share * steps.dtau[::every, None] / noise,
+        diffusion_sq_weight=share / (2 * noise**2),
+        penalty=float(np.log(len(steps))),
+    )
+
+
+def _exactly(sde: SDE, nodes: Float64[Array, "queries dim"] | None) -> _Fields:
+    if nodes is None:
+        raise ConfigError("there are no data to say where the formula should hold. Pass box=(low, high).")
+    drift, diffusion = finite_fields(sde, nodes)
+    return _Fields(
+        x=nodes,
+        origin=np.zeros(sde.dim),
+        drift=drift,
+        diffusion_sq=diffusion**2,
+        drift_weight=_exact_weight(drift),
+        diffusion_sq_weight=_exact_weight(diffusion**2),
+        penalty=float(np.log(len(nodes))),
+    )
+
+
+def _exact_weight(field: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+    size = np.sum(field**2, axis=0)
+    return np.tile(_EXACT / np.where(size > 0, size, 1.0), (len(field), 1))
+
+
+def _sparse(
+    place: _Fields, field: Float64[Array, "queries dim"], weight: Float64[Array, "queries dim"], degree: int
+) -> Polynomials:
+    phi = monomials.evaluate(place.x - place.origin, degree)
+    size = np.abs(phi).max(axis=0)  # columns of unit size: the selection must not depend on the units of the state
+    size[size == 0] = 1.0
+    phi = phi / size
+    coefficients, errors = np.zeros((2, field.shape[1], phi.shape[1]))
+    for j in range(field.shape[1]):
+        gram = (phi * weight[:, j, None]).T @ phi
+        gram[np.diag_indices_from(gram)] *= 1 + _RIDGE
+        right = phi.T @ (weight[:, j] * field[:, j])
+        kept = _select(gram, right, place.penalty)
+        coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
+        errors[j, kept] = np.sqrt(np.diag(np.linalg.inv(gram[np.ix_(kept, kept)])))
+    misfit = np.mean((field - phi @ coefficients.T) ** 2, axis=0)
+    size_of_field = np.mean(field**2, axis=0)
+    explained = 1 - np.divide(misfit, size_of_field, out=np.zeros_like(misfit), where=size_of_field > 0)
+    return Polynomials(monomials.exponents(field.shape[1], degree), coefficients / size, errors / size, explained)
+
+
+def _select(
+    gram: Float64[Array, "terms terms"], right: Float64[Array, " terms"], penalty: float
+) -> Bool[Array, " terms"]:
+    """The terms with the smallest criterion that single additions and removals reach, from all terms and from none."""
+
+    def criterion(kept: Bool[Array, " terms"]) -> float:
+        solution = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
+        return float(penalty * kept.sum() - right[kept] @ solution)
+
+    def improved(kept: Bool[Array, " terms"]) -> Bool[Array, " terms"]:
+        best, value = kept, criterion(kept)
+        while True:
+            neighbours = [best ^ flip for flip in np.eye(len(right), dtype=bool)]
+            values = [criterion(n) for n in neighbours]
+            if min(values) >= value:
+                return best
+            best, value = neighbours[int(np.argmin(values))], min(values)
+
+    ends = [improved(np.full(len(right), start)) for start in (True, False)]
+    return min(ends, key=criterion)
+
+
+def _rounded(mean: Float64[Array, " dim"], spread: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    """The mean to about a hundredth of the spread, so that formulas stay readable."""
+    decimals = -np.floor(np.log10(spread / 10)).astype(int)
+    return np.array([round(m, d) for m, d in zip(mean.tolist(), decimals.tolist(), strict=True)])

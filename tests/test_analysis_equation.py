@@ -1,0 +1,174 @@
+"""The formula of an equation: terms, standard errors, and that names from files stay harmless."""
+
+import keyword
+import re
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import fimsde
+from checks import check_variance
+from fimsde.analysis.formula import to_symbols
+from fimsde.baselines import kramers_moyal
+from fimsde.errors import ConfigError
+from fimsde.sde import FunctionSDE
+from fimsde.systems import canonical
+from problems import OrnsteinUhlenbeck
+
+WELLS = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
+
+
+def observe(sde, x0, num=5000, dt=0.05, seed=0):
+    return fimsde.simulate(sde, np.atleast_2d(x0), np.arange(num) * dt, seed=seed).observations()
+
+
+def support(polynomials, j=0):
+    return {tuple(map(int, polynomials.exponents[k])) for k in np.flatnonzero(polynomials.coefficients[j])}
+
+
+def fitted(obs):
+    """Least squares on all monomials, which the readout then has to thin out."""
+
+    def refit(o, seed):
+        return kramers_moyal.fit(o, kramers_moyal.PolynomialSettings(clip=True), seed)
+
+    return fimsde.result(refit(obs, 0), obs, refit=refit)
+
+
+@pytest.mark.parametrize("system", canonical.CANONICAL[1:], ids=lambda s: s.name)
+def test_the_formula_of_a_textbook_system_is_the_textbook_formula(system):
+    low, high = (np.array(c) for c in zip(*system.box, strict=True))
+    equation = fimsde.result(system).equation(box=(low, high))
+    x = np.random.default_rng(0).uniform(low, high, (50, system.dim))
+    np.testing.assert_allclose(equation.drift(x), system.drift(x), atol=1e-6)
+    np.testing.assert_allclose(equation.diffusion(x), system.diffusion(x), atol=1e-6)
+    np.testing.assert_allclose(equation.drift_terms.explained, 1, atol=1e-9)
+    for j in range(system.dim):
+        printed = system.drift_latex[j]
+        if "(" not in printed:  # expanded formulas have one term between signs
+            assert len(support(equation.drift_terms, j)) == len(re.findall(r"(?<!\^)[+-]?\s*[^+-]+", printed))
+
+
+def test_the_terms_of_a_double_well_are_found_from_data():
+    equation = fitted(observe(WELLS, 0.3)).equation()
+    assert support(equation.drift_terms) == {(1,), (3,)}
+    assert support(equation.diffusion_sq_terms) == {(0,)}
+    assert equation.diffusion(np.zeros((1, 1)))[0, 0] == pytest.approx(0.5, rel=0.05)
+
+
+def test_the_terms_of_an_ornstein_uhlenbeck_process_are_found_with_the_rate_of_the_criterion():
+    """A superfluous term enters with probability P(chi² > ln n) = 0.0035 each, of three for the drift: 60 paths with
+    more than 7 wrong ones have probability 1e-6."""
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
+    paths = fimsde.simulate(ou, np.zeros((60, 1)), np.arange(5000) * 0.05, seed=1)
+    wrong = 0
+    for values in paths.values:
+        equation = fitted(fimsde.read(values, dt=0.05)).equation()
+        wrong += support(equation.drift_terms) != {(1,)}
+    rate = 3 * stats.chi2.sf(np.log(4999), 1)
+    assert wrong <= stats.binom.isf(1e-6, 60, rate)
+    assert stats.binom.isf(1e-6, 60, rate) < 10  # and the bound would notice a criterion with a penalty of 4
+
+
+def test_standard_errors_are_those_of_the_coefficients():
+    """The slope of an OU process over independent paths, standardised, has variance one (1e-6), and the check would
+    notice standard errors of half the size. The mean is left alone: the slope of a finite path is biased."""
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
+    paths = fimsde.simulate(ou, np.zeros((150, 1)), np.arange(2000) * 0.05, seed=2)
+    scores = []
+    for values in paths.values:
+        terms = fitted(fimsde.read(values, dt=0.05)).equation(max_degree=1).drift_terms
+        scores.append((terms.coefficients[0, 1] + 1.5) / terms.standard_errors[0, 1])
+    check_variance(scores, 1.0)
+    with pytest.raises(AssertionError, match="variance ratio"):
+        check_variance(2 * np.array(scores), 1.0)
+
+
+def test_the_formula_follows_a_change_of_units():
+    obs = observe(WELLS, 0.3)
+    plain, moved = fitted(obs).equation(), fitted(obs.with_units(scale=1e6, time_scale=1e-3)).equation()
+    assert support(plain.drift_terms) == support(moved.drift_terms)
+    x = np.linspace(-1, 1, 9)[:, None]
+    np.testing.assert_allclose(moved.drift(1e6 * x), 1e9 * plain.drift(x), rtol=1e-6, atol=1)
+
+
+def test_far_from_zero_the_formula_is_written_around_a_rounded_mean():
+    obs = observe(OrnsteinUhlenbeck(theta=1.0, sigma=0.5), 0.0).with_units(offset=293.15)
+    equation = fitted(obs).equation()
+    assert abs(equation.origin[0] - 293.15) < 0.2
+    assert f"x1 - {float(equation.origin[0])!r}" in str(equation)
+    assert support(equation.drift_terms) <= {(0,), (1,)}
+    namespace = {}
+    exec(equation.code(), namespace)
+    x = np.linspace(292, 294, 7)[:, None]
+    np.testing.assert_allclose(namespace["drift"](x), equation.drift(x), rtol=1e-12)
+
+
+def test_text_latex_sympy_and_code_say_the_same():
+    equation = fimsde.result(canonical.WANG_2D, names=["u", "v"]).equation(box=(np.full(2, -2.0), np.full(2, 2.0)))
+    assert str(equation).splitlines()[0] == "du = (u - v - u^3 - u v^2) dt + sqrt(1 + v^2) dW1"
+    assert r"\sqrt{1 + u^{2}}\, \mathrm{d}W_{2}" in equation.latex()
+    drift, diffusion_sq = equation.sympy()
+    u, v = sympy.symbols("u v", real=True)
+    x = np.random.default_rng(1).standard_normal((6, 2))
+    namespace = {}
+    exec(equation.code(), namespace)
+    np.testing.assert_allclose(namespace["drift"](x), equation.drift(x), rtol=1e-12)
+    np.testing.assert_allclose(namespace["diffusion"](x), equation.diffusion(x), rtol=1e-12)
+    for j in (0, 1):
+        by_sympy = sympy.lambdify((u, v), drift[j])(*x.T)
+        np.testing.assert_allclose(by_sympy, equation.drift(x)[:, j], rtol=1e-9)
+        np.testing.assert_allclose(
+            sympy.lambdify((u, v), diffusion_sq[j])(*x.T), equation.diffusion_sq(x)[:, j], rtol=1e-9
+        )
+
+
+def test_the_code_of_constant_fields_runs():
+    sde = FunctionSDE(2, np.zeros_like, np.ones_like)
+    equation = fimsde.result(sde).equation(box=(np.full(2, -2.0), np.full(2, 2.0)))
+    namespace = {}
+    exec(equation.code(), namespace)
+    np.testing.assert_array_equal(namespace["drift"](np.ones((3, 2))), np.zeros((3, 2)))
+    assert str(equation).startswith("dx1 = (0) dt + sqrt(1) dW1")
+
+
+def test_an_equation_can_be_simulated_and_analysed():
+    equation = fimsde.result(WELLS).equation(box=(-2.0, 2.0))
+    assert isinstance(equation, fimsde.SDE)
+    assert len(fimsde.result(equation).fixed_points(box=(-2.0, 2.0))) == 3
+
+
+EVIL = ["x; import os", "__import__('os').system('x')", "a\nb", "}\\input{/etc/passwd}", "", "1st", "lambda", "np", "Ω"]
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_hostile_name_can_neither_run_nor_break_a_formula(name):
+    equation = fimsde.result(WELLS, names=[name]).equation(box=(-2.0, 2.0))
+    symbol = equation.symbols[0]
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", symbol)
+    namespace = {}
+    exec(equation.code(), namespace)
+    assert set(namespace) == {"__builtins__", "np", "drift", "diffusion"}
+    assert "/" not in equation.latex()
+    assert set(re.findall(r"\\[a-z]+", equation.latex())) <= {
+        *(r"\begin", r"\end", r"\mathrm", r"\left", r"\right", r"\sqrt", r"\times")
+    }
+    assert len(str(equation).splitlines()) <= 2
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=3))
+def test_symbols_are_distinct_identifiers_for_any_names(names):
+    symbols = to_symbols(names)
+    assert len(set(symbols)) == len(names)
+    assert all(s.isidentifier() and s.isascii() and not keyword.iskeyword(s) for s in symbols)
+
+
+def test_without_data_or_a_box_there_is_no_formula():
+    with pytest.raises(ConfigError, match="box="):
+        fimsde.result(WELLS).equation()
+    with pytest.raises(ConfigError, match="degrees 9"):
+        fimsde.result(WELLS).equation(max_degree=9, box=(-1.0, 1.0))
