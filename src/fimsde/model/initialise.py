@@ -9,6 +9,7 @@ from fimsde.model.attention import CrossAttention
 from fimsde.model.correction import Correction
 from fimsde.model.encoder import Encoder
 from fimsde.model.operator import OutputHead
+from fimsde.model.primed import TRUST, PrimedQueries
 
 
 @torch.no_grad()
@@ -29,6 +30,8 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
             _kaiming_normal(module, generator)
         elif isinstance(module, Correction):
             module.reset()
+        elif isinstance(module, PrimedQueries):
+            module.trust.fill_(TRUST)
         elif isinstance(module, Encoder):
             for layer in module.layers[1:]:  # all encoder layers start equal
                 layer.load_state_dict(module.layers[0].state_dict())

@@ -26,6 +26,8 @@ DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
 _FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
 _PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
 _BEST = 14  # drift candidate the others are compared with: sparse around an origin, of the block fit
+TRUST = -1.0  # before softplus: about a third of the log likelihood counts, before training
+_LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
 _FAR = 8.0  # standard deviations at which places are told apart no longer
 QUERY_FEATURES = DRIFT_CHOICES + NUM_DRIFT + 2 + 4 * NUM_LOCAL + DIFFUSION_CHOICES + 2 + _PLACE
 CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION
@@ -94,6 +96,8 @@ class Answers:
     features: Float[Tensor, "batch queries dim features"]
     drift: Float[Tensor, "batch queries dim choices"]
     diffusion: Float[Tensor, "batch queries dim choices2"]
+    drift_evidence: Float[Tensor, "batch 1 dim choices"]
+    diffusion_evidence: Float[Tensor, "batch 1 dim choices2"]
     drift_size: Float[Tensor, "batch queries dim"]
     diffusion_size: Float[Tensor, "batch queries dim"]
 
@@ -130,7 +134,14 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
         torch.log1p(square)[..., None].expand(*x.shape, 1),
         _waves(_frames(x.clamp(-_FAR, _FAR))),
     ]
-    return Answers(torch.cat(features, -1), choices, choices2, size, rough)
+    evidence, evidence2 = (_evidence(m) for m in (banks.misfit, banks.diffusion_misfit))
+    return Answers(torch.cat(features, -1), choices, choices2, evidence, evidence2, size, rough)
+
+
+def _evidence(misfit: Float[Tensor, "batch candidates dim 2"]) -> Float[Tensor, "batch 1 dim choices"]:
+    """Log likelihood of each candidate under the block fit, which holds with and without noise; 0 for other choices."""
+    own = -0.5 * misfit[..., 1].clamp(0, _LARGEST_MISFIT).transpose(1, 2)
+    return F.pad(own, (0, 1 + NUM_LOCAL))[:, None]
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -237,6 +248,7 @@ class PrimedQueries(nn.Module):
         self.widen = nn.Linear(QUERY_FEATURES + config.embed, 3 * config.embed)
         self.narrow = nn.Linear(3 * config.embed, config.embed)
         self.norm = nn.LayerNorm(config.embed)
+        self.trust = nn.Parameter(torch.full((2,), TRUST))
 
     @classmethod
     def num_outputs(cls) -> int:
@@ -247,7 +259,7 @@ class PrimedQueries(nn.Module):
         known = answers(banks, x[..., : banks.dim])
         summary = self.summary(banks)[:, None].expand(*known.features.shape[:-1], -1)
         h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
-        return Asked(h.transpose(1, 2).flatten(0, 1), known, self.max_dim)
+        return Asked(h.transpose(1, 2).flatten(0, 1), known, F.softplus(self.trust), self.max_dim)
 
 
 @dataclass(frozen=True)
@@ -256,18 +268,21 @@ class Asked:
 
     h: Float[Tensor, "rows queries embed"]
     known: Answers
+    trust: Float[Tensor, " 2"]  # how much the log likelihoods of the candidates count, for drift and diffusion
     max_dim: int
 
     def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices plus a small correction of the natural size."""
         raw = self._components(raw)
-        mixed = (raw[..., :-1].softmax(-1) * self.known.drift).sum(-1)
+        weights = (raw[..., :-1] + self.trust[0] * self.known.drift_evidence).softmax(-1)
+        mixed = (weights * self.known.drift).sum(-1)
         return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
 
     def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices, none of them negative, times a factor not far from one."""
         raw = self._components(raw)
-        mixed = (raw[..., :-1].softmax(-1) * self.known.diffusion).sum(-1)
+        weights = (raw[..., :-1] + self.trust[1] * self.known.diffusion_evidence).softmax(-1)
+        mixed = (weights * self.known.diffusion).sum(-1)
         return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))
 
     def log_variance(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries"]:
@@ -290,4 +305,4 @@ def num_map_parameters(embed: int) -> int:
     summary = (CONTEXT_FEATURES + 1) * 2 * embed + (2 * embed + 1) * embed
     token = (CELL_FEATURES + embed + 1) * embed
     query = (QUERY_FEATURES + embed + 1) * 3 * embed + (3 * embed + 1) * embed + 2 * embed
-    return 2 * summary + token + query
+    return 2 * summary + token + query + 2

@@ -231,40 +231,55 @@ def _fit_diffusion(
     noise_var: Float64[Array, " dim"],
     m: int,
 ) -> Posterior:
-    """Weighted least squares of the second moment of the residuals; covariance from the scores and their neighbours."""
+    """Weighted regression of the second moment of the residuals; covariance from the scores and their neighbours.
+
+    The moment has the mean ∫ w g dt along the path, because neighbouring hats add up to one. Features at the place
+    before the window are the instruments: those inside it know the noise and the steps that make up the moment, and
+    least squares on them would bend g.
+    """
     dim = len(rate)
     terms = len(monomials.exponents(dim, DIFFUSION_DEGREE))
     rows = []
     cross, right = np.zeros((dim, terms, terms)), np.zeros((dim, terms))
     for c in windows():
         q = moment(c.increment - c.integral @ drift.T, c.joined)
+        if noise_var.any():
+            q = q - _noise_through_drift(c, drift, noise_var) / m
         good = np.isfinite(q).all(axis=1)
-        features = monomials.evaluate(c.centre[good], DIFFUSION_DEGREE, noise_var * (2.0 / 3.0) / m)
+        integral, instrument = c.integral[good, :terms], c.instrument[good, :terms]  # lower degrees come first
         length = c.length[good, None]
         spread = _variance_rate(c.before[good], rate, g) * length + 2.0 * noise_var / m
         for d in range(dim):
-            weighted = features * (length / spread[:, d : d + 1] ** 2)
-            cross[d] += weighted.T @ (features * length)
+            weighted = instrument * (length / spread[:, d : d + 1] ** 2)
+            cross[d] += weighted.T @ integral
             right[d] += weighted.T @ q[good, d]
         run = np.append(0, np.cumsum(~c.joined[:-1]))[good]  # rows of one run follow each other on a path
-        rows.append((features, length, spread, q[good], run))
+        rows.append((integral, instrument, length, spread, q[good], run))
     prior = np.eye(terms) / (_PRIOR_WIDTH * rate[:, None, None]) ** 2
     ridge = 1e-10 * np.trace(cross, axis1=1, axis2=2)[:, None, None] / terms * np.eye(terms)
     mean = np.linalg.solve(cross + ridge, right[..., None])[..., 0]
     noise = np.zeros_like(cross)
-    for features, length, spread, q, run in rows:
+    for integral, instrument, length, spread, q, run in rows:
         for d in range(dim):
-            score = (
-                features
-                * (length / spread[:, d : d + 1] ** 2)
-                * (q[:, d : d + 1] - (features * length) @ mean[d][:, None])
-            )
-            least = features * (_LEAST_ERROR * length / spread[:, d : d + 1])
+            score = instrument * (length / spread[:, d : d + 1] ** 2) * (q[:, d : d + 1] - integral @ mean[d][:, None])
+            least = instrument * (_LEAST_ERROR * length / spread[:, d : d + 1])
             noise[d] += score.T @ score + least.T @ least
             for lag in (1, 2):
                 lagged = score[lag:].T @ (score[:-lag] * (run[lag:] == run[:-lag])[:, None])
                 noise[d] += lagged + lagged.T
     return _solve(cross, right, _positive(noise), prior)
+
+
+def _noise_through_drift(
+    c: Chunk, drift: Float64[Array, "dim terms"], noise_var: Float64[Array, " dim"]
+) -> Float64[Array, "windows dim"]:
+    """What the noise inside the integrated drift adds to the moments, times the number of steps in half a window.
+
+    sum_j (∂f_i/∂x_j)² v_j h T with gap h and weighted time T: small unless the drift is steep over a gap.
+    """
+    dim = len(noise_var)
+    slopes = [c.instrument @ monomials.derivative(dim, DRIFT_DEGREE, j) @ drift.T for j in range(dim)]
+    return sum(v * s**2 for v, s in zip(noise_var, slopes, strict=True)) * c.length[:, None] ** 2
 
 
 def _positive(noise: Float64[Array, "dim terms terms"]) -> Float64[Array, "dim terms terms"]:
