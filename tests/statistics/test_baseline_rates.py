@@ -13,6 +13,7 @@ from checks import check_slope, slope_interval
 from fimsde.baselines import bisde, kramers_moyal, sparse_gp
 from fimsde.baselines.kramers_moyal import BINNED, POLYNOMIAL, BinnedSettings
 from fimsde.baselines.sparse_gp import SparseGPSettings
+from fimsde.estimation import estimate
 from fimsde.observations import read
 from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
@@ -128,6 +129,25 @@ def test_sparse_gp_improves_with_data_on_all_systems(system):
     sizes, drift, diffusion_sq = errors(lambda o: sparse_gp.fit(o, settings), system, SIZES, repetitions=16)
     check_falls(sizes, drift)
     check_falls(sizes, diffusion_sq)
+
+
+@pytest.mark.parametrize(
+    "system", ["ornstein-uhlenbeck", *(pytest.param(s, marks=pytest.mark.slow) for s in ("double-well", "rotation"))]
+)
+def test_the_bundled_model_improves_with_data(system):
+    """No theory for the slope of a model with a prior, but the error of its drift falls. The slow cases buy a cubic
+    drift and two dimensions.
+
+    The gap is a tenth of the others': the model reads data as continuous in time, and here the Euler chain is close."""
+    gap, sizes, truth = GAP / 10, (500, 2000, 8000), SYSTEMS[system]
+    paths = simulate(truth, np.zeros((8, truth.dim)), np.arange(sum(sizes)) * gap, seed=17).values
+    x = paths[:, ::1000].reshape(-1, truth.dim)
+    rows = []
+    for path in paths:
+        for piece in np.split(path, np.cumsum(sizes)[:-1]):  # of one long path: nearly independent
+            drift, _ = estimate(read(piece, dt=gap)).fields(x)
+            rows.append((len(piece), np.sqrt(np.mean((drift - truth.drift(x)) ** 2))))
+    check_falls(*np.array(rows).T)
 
 
 # ---- Q2 ------------------------------------------------------------------------------------------------------------
