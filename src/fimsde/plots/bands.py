@@ -1,0 +1,28 @@
+"""Which band goes with a figure."""
+
+from dataclasses import dataclass
+
+from fimsde.analysis.band import Band
+from fimsde.analysis.result import FittedSDE, Result
+from fimsde.shapes import Array, Float64
+
+
+@dataclass(frozen=True)
+class BandSettings:
+    """How bands are made; see `Result.band`."""
+
+    level: float = 0.9  # share of the intervals that should cover the truth
+    resamples: int = 50  # times the data are drawn again; 0: no band
+    seed: int = 0  # of the draws
+
+    def of(self, result: Result, x: Float64[Array, "queries dim"]) -> Band | None:
+        """The band at these locations; None for an equation that was not fitted, or if none is wanted."""
+        if not (self.resamples and has_band(result)):
+            return None
+        return result.band(x, level=self.level, resamples=self.resamples, seed=self.seed)
+
+
+def has_band(result: Result) -> bool:
+    """Whether the equation was fitted to data, so that it can be fitted again."""
+    given = isinstance(result, FittedSDE) and result.refit is None
+    return result.observations is not None and not given

@@ -1,0 +1,241 @@
+"""Maps of drift and diffusion: the plane of a 2-D equation, slices through the median of the data in 3-D."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, TwoSlopeNorm
+
+from fimsde.analysis.band import Band
+from fimsde.analysis.box import Box, to_box
+from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.result import Result
+from fimsde.errors import ConfigError
+from fimsde.grid import regular_grid
+from fimsde.plots import style
+from fimsde.plots.bands import BandSettings
+from fimsde.plots.style import Picture
+from fimsde.shapes import Array, Bool, Float, Float64
+
+WIDEN = 0.05  # of the range of the data, on every side
+_NODES = 61  # per axis of a map
+_BAND_NODES = 25  # per axis of the map of the band, whose fields are evaluated once per resample
+_SHOWN = (2, 98)  # percent of the supported values that the colours resolve
+_MOST_DOTS = 1500  # observed states drawn
+
+Extent = tuple[float, float, float, float]  # ends of the horizontal, then of the vertical axis
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Both fields on a grid over two axes; the other components rest at their medians."""
+
+    axes: tuple[int, int]
+    low: Float64[Array, " dim"]
+    high: Float64[Array, " dim"]
+    drift: Float64[Array, "nodes nodes dim"]
+    diffusion: Float64[Array, "nodes nodes dim"]
+    inside: Bool[Array, "nodes nodes"]
+
+    @property
+    def extent(self) -> Extent:
+        """Where the outermost nodes are."""
+        i, j = self.axes
+        return float(self.low[i]), float(self.high[i]), float(self.low[j]), float(self.high[j])
+
+    def nodes(self, axis: int) -> Float64[Array, " nodes"]:
+        """Nodes along one axis."""
+        return np.linspace(self.low[axis], self.high[axis], len(self.inside))
+
+
+@matplotlib.rc_context(style.LOOK)
+def plot_plane(result: Result, *, box: Box | None = None, bands: BandSettings | None = None) -> Picture:
+    """A 2-D equation: stream lines of the drift, width of its band, and a map of every component of both fields.
+
+    Args:
+        result: The equation.
+        box: Corners of the maps; by default those of the data and a little more.
+        bands: How bands are made.
+    """
+    if result.dim != 2:
+        raise ConfigError(f"the equation has {result.dim} components; a plane shows two. See plot_slices and plot().")
+    low, high = to_box(box, 2, result.observations, WIDEN)
+    plane = read_plane(result, (0, 1), low, high)
+    settings = bands or BandSettings()
+    band = settings.of(result, regular_grid(low, high, _BAND_NODES))
+    figure = style.new_figure(8.6 if band else 8.2)
+    (stream, second), drift, diffusion = figure.subplots(3, 2, sharex=True, sharey=True)
+    _draw_stream(stream, plane, result)
+    if band is None:
+        _draw_observed(second, plane, result)
+    else:
+        _draw_band(second, plane, result, band)
+    for j in range(2):
+        _draw_map(drift[j], plane, plane.drift[..., j], style.drift_label(result.names[j], result.time_unit), True)
+        label = style.diffusion_label(result.names[j], result.time_unit)
+        _draw_map(diffusion[j], plane, plane.diffusion[..., j], label, False)
+    drawn = mark_fixed_points(stream, result.fixed_points((low, high)))
+    for axes in (stream, drift[0], diffusion[0]):
+        axes.set_ylabel(style.state_label(result.names[1]))
+    for axes in diffusion:
+        axes.set_xlabel(style.state_label(result.names[0]))
+    style.legend_below(figure, stream if drawn else second)
+    return figure
+
+
+@matplotlib.rc_context(style.LOOK)
+def plot_slices(result: Result, *, box: Box | None = None) -> Picture:
+    """An equation in three dimensions on three planes through the median of the data: drift and size of the diffusion.
+
+    Args:
+        result: The equation.
+        box: Corners of the slices; by default those of the data and a little more.
+    """
+    if result.dim != 3:
+        raise ConfigError(f"the equation has {result.dim} components; slices show three. See plot_plane and plot().")
+    low, high = to_box(box, 3, result.observations, WIDEN)
+    figure = style.new_figure(8.6)
+    for (left, right), pair in zip(figure.subplots(3, 2), ((0, 1), (0, 2), (1, 2)), strict=True):
+        plane = read_plane(result, pair, low, high)
+        _draw_stream(left, plane, result)
+        size = _in_deviations(plane.diffusion, result, plane)
+        per_time = f"std / √{result.time_unit or 'time'}"
+        _draw_map(right, plane, size, f"size of the diffusion √g ({per_time})", False)
+        other = next(k for k in range(3) if k not in pair)
+        at = f"{style.split_unit(result.names[other])[0]} = {_middle(result, low, high)[other]:.3g}"
+        left.set_title(f"drift at {at}")
+        right.set_title(f"diffusion at {at}")
+        for axes in (left, right):
+            axes.set_xlabel(style.state_label(result.names[pair[0]]))
+            axes.set_ylabel(style.state_label(result.names[pair[1]]))
+    style.legend_below(figure, left)
+    return figure
+
+
+def read_plane(
+    result: Result, pair: tuple[int, int], low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+) -> Plane:
+    """Ask the equation on a grid over two of its axes."""
+    nodes = regular_grid(low[list(pair)], high[list(pair)], _NODES)
+    x = np.tile(_middle(result, low, high), (len(nodes), 1))
+    x[:, list(pair)] = nodes
+    drift, diffusion = result.fields(x)
+    shape = (_NODES, _NODES, result.dim)
+    return Plane(pair, low, high, drift.reshape(shape), diffusion.reshape(shape), result.inside(x).reshape(shape[:2]))
+
+
+def mark_fixed_points(axes: Axes, points: Sequence[FixedPoint]) -> bool:
+    """Circles, filled if stable; those without data nearby are left out. True if there is any."""
+    known = [p for p in points if p.inside]
+    for stable, face, label in ((True, "black", "stable"), (False, "white", "not stable")):
+        x = np.array([p.x for p in known if p.is_stable == stable]).reshape(-1, 2)
+        if len(x):
+            axes.plot(*x.T, "o", ms=6, mfc=face, mec="black", mew=1.3, label=label, zorder=5, ls="none")
+    return bool(known)
+
+
+def draw_image(
+    axes: Axes, values: Float[Array, "rows columns"], extent: Extent, norm: Normalize, cmap: str, label: str
+) -> None:
+    """Colours between nodes that lie on a regular grid over `extent`, both ends included, with their scale."""
+    half = [(b - a) / (n - 1) / 2 for a, b, n in zip(extent[::2], extent[1::2], values.shape, strict=True)]
+    a, b, c, d = extent
+    image = axes.imshow(
+        values.T, extent=(a - half[0], b + half[0], c - half[1], d + half[1]), origin="lower", aspect="auto",
+        norm=norm, cmap=cmap, interpolation="bilinear",
+    )  # fmt: skip
+    known = values[np.isfinite(values)]
+    below, above = bool(np.any(known < norm.vmin)), bool(np.any(known > norm.vmax))
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get((below, above), "neither")
+    axes.figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.02)
+    axes.set(xlim=(a, b), ylim=(c, d))
+
+
+def grey_out(axes: Axes, inside: Bool[Array, "rows columns"], extent: Extent, alpha: float = 1.0) -> None:
+    """Grey over places without data, with their border."""
+    if inside.all():
+        return
+    a, b = (np.linspace(*ends, n) for ends, n in zip((extent[:2], extent[2:]), inside.shape, strict=True))
+    outside = (~inside).T.astype(float)
+    axes.contourf(a, b, outside, [0.5, 1.5], colors=[style.UNSUPPORTED], alpha=alpha, zorder=3)
+    if inside.any():
+        axes.contour(a, b, outside, [0.5], colors="0.5", linewidths=0.7, zorder=3.1)
+
+
+def _draw_stream(axes: Axes, plane: Plane, result: Result) -> None:
+    i, j = plane.axes
+    speed = _in_deviations(plane.drift[..., [i, j]], result, plane, (i, j)).T
+    norm = Normalize(0, percentiles(speed, plane.inside.T)[1])
+    u, v = plane.drift[..., i].T, plane.drift[..., j].T
+    stream = axes.streamplot(
+        plane.nodes(i), plane.nodes(j), u, v, color=speed, norm=norm, cmap=style.SIZES, density=1.05, linewidth=0.9,
+        arrowsize=0.8, zorder=2,
+    )  # fmt: skip
+    unit = f"std / {result.time_unit or 'time'}"
+    axes.figure.colorbar(stream.lines, ax=axes, label=f"speed of the drift ({unit})", extend="max", pad=0.02)
+    _draw_dots(axes, result, (i, j))
+    grey_out(axes, plane.inside, plane.extent, alpha=0.88)
+    axes.set_title("drift")
+    axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:])
+
+
+def _draw_band(axes: Axes, plane: Plane, result: Result, band: Band) -> None:
+    """Half the width of the band of the drift, as a share of the size of the drift; the larger of the components."""
+    size = np.sqrt(np.mean(plane.drift[plane.inside] ** 2, axis=0))  # (dim,)
+    share = np.max((band.drift_high - band.drift_low) / 2 / size, axis=1).reshape(_BAND_NODES, _BAND_NODES)
+    inside = result.inside(band.x).reshape(share.shape)
+    norm = Normalize(0, percentiles(share, inside)[1])
+    draw_image(axes, share, plane.extent, norm, "cividis", f"half width of {band.level:.0%} band / rms drift")
+    grey_out(axes, plane.inside, plane.extent)
+    axes.set_title("how certain the drift is")
+
+
+def _draw_observed(axes: Axes, plane: Plane, result: Result) -> None:
+    _draw_dots(axes, result, plane.axes)
+    grey_out(axes, plane.inside, plane.extent, alpha=0.88)
+    axes.set_title("observed states")
+
+
+def _draw_map(axes: Axes, plane: Plane, values: Float[Array, "nodes nodes"], label: str, signed: bool) -> None:
+    low, high = percentiles(values, plane.inside)
+    norm: Normalize = Normalize(low, high)
+    if signed and low < 0 < high:
+        reach = max(-low, high)
+        norm = TwoSlopeNorm(0.0, -reach, reach)
+    elif not signed and low > 0.7 * high:  # a nearly constant field must not look like a wild one
+        norm = Normalize(0.7 * high, 1.02 * high)
+    crossing = signed and low < 0 < high
+    draw_image(axes, values, plane.extent, norm, style.SIGNED if crossing else style.SIZES, label)
+    if crossing:
+        i, j = plane.axes
+        axes.contour(plane.nodes(i), plane.nodes(j), values.T, [0.0], colors="black", linewidths=0.8, zorder=2)
+    grey_out(axes, plane.inside, plane.extent)
+
+
+def _draw_dots(axes: Axes, result: Result, pair: tuple[int, int]) -> None:
+    if result.observations is None:
+        return
+    dots = result.observations.values[:, list(pair)]
+    axes.plot(*dots[:: -(-len(dots) // _MOST_DOTS)].T, ".", ms=1.2, color=style.OBSERVED, alpha=0.35, zorder=1)
+
+
+def _in_deviations(
+    field: Float64[Array, "nodes nodes components"], result: Result, plane: Plane, components: Sequence[int] = ()
+) -> Float64[Array, "nodes nodes"]:
+    """Length of a vector in standard deviations of the data: components may differ in unit. Without data: in boxes."""
+    scale = (plane.high - plane.low) / 4 if result.observations is None else result.observations.values.std(axis=0)
+    chosen = list(components or range(field.shape[-1]))
+    return np.linalg.norm(field / scale[chosen], axis=-1)
+
+
+def percentiles(values: Float[Array, "rows columns"], inside: Bool[Array, "rows columns"]) -> tuple[float, float]:
+    """The range of supported values that colours should resolve."""
+    known = values[inside & np.isfinite(values)] if inside.any() else values[np.isfinite(values)]
+    low, high = (float(p) for p in np.percentile(known, _SHOWN)) if len(known) else (0.0, 1.0)
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def _middle(result: Result, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    return (low + high) / 2 if result.observations is None else np.median(result.observations.values, axis=0)

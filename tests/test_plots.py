@@ -1,0 +1,142 @@
+"""Figures: what they show and say, and that nothing in users' data can break them."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+import fimsde
+from fimsde.errors import ConfigError
+from fimsde.plots import BandSettings, plot, style, to_png
+from fimsde.plots.bands import has_band
+from fimsde.plots.sections import _closed
+from problems import OrnsteinUhlenbeck
+
+FEW = BandSettings(resamples=4)
+
+
+def fit(observations, seed):
+    """Slope and noise of a linear equation by least squares: a method that is quick to fit again."""
+    a, b = observations.values[:-1], observations.values[1:]
+    dt = float(np.median(np.diff(observations.times)))
+    theta = -np.sum(a * (b - a)) / np.sum(a * a) / dt
+    return OrnsteinUhlenbeck(theta, float(np.std(b - a) / dt**0.5), observations.dim)
+
+
+def linear(dim, names=None, time_unit=None, num_points=400, refit=fit):
+    """A linear equation fitted to its own data."""
+    times = np.arange(num_points) * 0.1
+    values = fimsde.simulate(OrnsteinUhlenbeck(dim=dim), np.zeros((1, dim)), times, substeps=2, seed=3).values[0]
+    observations = fimsde.read(values, times=times, names=names, time_unit=time_unit)
+    return fimsde.result(fit(observations, 0), observations, refit=refit, method="least squares")
+
+
+def texts(figure):
+    """Every label in a figure."""
+    found = [t.get_text() for axes in figure.axes for t in (axes.xaxis.label, axes.yaxis.label, axes.title)]
+    return [*found, *(t.get_text() for legend in figure.legends for t in legend.get_texts())]
+
+
+KINDS = {
+    1: ("fields", "drift", "potential", "density", "paths", "statistics"),
+    2: ("fields", "drift", "diffusion", "potential", "density", "paths", "statistics"),
+    3: ("fields", "drift", "diffusion", "paths", "statistics"),
+}
+
+
+@pytest.mark.parametrize(("dim", "kind"), [(d, kind) for d, kinds in KINDS.items() for kind in kinds])
+def test_every_figure_is_drawn_with_labels_on_every_outer_axis(dim, kind):
+    result = linear(dim, names=["a (mm)", "b (mm)", "c (mm)"][:dim], time_unit="s")
+    figure = plot(result, kind, bands=FEW)
+    assert to_png(figure, dpi=40).startswith(b"\x89PNG")
+    shown = texts(figure)
+    if kind in ("fields", "drift", "diffusion"):
+        assert any("/ s)" in t or "/ √s)" in t for t in shown), shown
+    if kind == "paths":
+        assert shown.count("time (s)") == 2
+    bottom = [axes for axes in figure.axes if axes.get_subplotspec() and axes.get_subplotspec().is_last_row()]
+    assert bottom
+    assert all(axes.get_xlabel() for axes in bottom)
+
+
+def test_the_curve_is_what_the_result_says_and_the_band_surrounds_it():
+    result = linear(1)
+    drift, diffusion = plot(result, bands=FEW).axes
+    (curve,) = [line for line in drift.get_lines() if line.get_label() == "estimate"]
+    x, f = curve.get_data()
+    np.testing.assert_array_equal(f, result.fields(np.asarray(x)[:, None])[0][:, 0])
+    low, high = result.observations.box()
+    assert x[0] < low[0] < high[0] < x[-1]
+    band = result.band(np.asarray(x)[:, None], resamples=4)
+    drawn = drift.collections[0].get_paths()[0].vertices[:, 1]
+    assert set(np.round(band.drift_low[:, 0], 12)) <= set(np.round(drawn, 12))
+    (curve,) = [line for line in diffusion.get_lines() if line.get_label() == "estimate"]
+    np.testing.assert_array_equal(curve.get_ydata(), result.fields(np.asarray(x)[:, None])[1][:, 0])
+
+
+def test_places_without_data_are_grey_and_others_are_not():
+    values = np.concatenate([np.sin(np.arange(300)), 20 + np.sin(np.arange(300))])
+    observations = fimsde.read([values[:300], values[300:]], dt=0.1)
+    result = fimsde.result(OrnsteinUhlenbeck(), observations)
+    drift = plot(result).axes[0]
+    grey = [p for p in drift.patches if to_hex(p.get_facecolor()) == style.UNSUPPORTED]
+    spans = [(p.get_x(), p.get_x() + p.get_width()) for p in grey]
+    assert any(a < 10 < b for a, b in spans)  # the hole between the two clouds
+    assert not any(a < x < b for a, b in spans for x in (0.0, 20.0))
+
+
+def test_a_textbook_system_has_curves_without_a_band():
+    system = fimsde.result(OrnsteinUhlenbeck())
+    assert not has_band(system)
+    labels = texts(plot(system, box=(-1.0, 1.0)))
+    assert "estimate" in labels
+    assert not any("band" in t for t in labels)
+    with pytest.raises(ConfigError, match="needs observations"):
+        plot(system, "paths")
+
+
+def test_an_equation_that_was_not_fitted_has_no_band():
+    assert not has_band(linear(1, refit=None))
+    assert has_band(linear(1))
+
+
+@pytest.mark.parametrize("name", ["$\\frac{$", "a$b$c", "_hidden", "<script>", "x" * 300, "温度", "two\nlines", "{}%s"])
+def test_names_from_files_cannot_break_a_figure(name):
+    result = linear(1, names=[name])
+    for kind in ("fields", "statistics"):
+        assert to_png(plot(result, kind, bands=BandSettings(resamples=0)), dpi=40).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("name", "time_unit", "drift", "diffusion"),
+    [
+        ("x (mm)", "s", "drift of x (mm / s)", "diffusion √g of x (mm / √s)"),
+        ("speed [m/s]", "h", "drift of speed ((m/s) / h)", "diffusion √g of speed ((m/s) / √h)"),
+        ("price", None, "drift of price (price / time)", "diffusion √g of price (price / √time)"),
+    ],
+)
+def test_labels_carry_the_units(name, time_unit, drift, diffusion):
+    assert style.drift_label(name, time_unit) == drift
+    assert style.diffusion_label(name, time_unit) == diffusion
+
+
+def test_an_unknown_figure_is_refused_with_the_names_of_the_known_ones():
+    with pytest.raises(ConfigError, match="expected fields, drift"):
+        plot(linear(1), "nonsense")
+
+
+def test_short_holes_of_the_support_are_no_stripes_and_long_ones_stay():
+    inside = np.ones(100, bool)
+    inside[[0, 50]] = False
+    inside[70:80] = False
+    closed = _closed(inside)
+    assert closed[50]
+    assert not closed[0]
+    assert not closed[70:80].any()
+
+
+def test_figures_leave_the_settings_of_matplotlib_alone():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    to_png(plot(linear(1), bands=FEW), dpi=40)
+    assert dict(matplotlib.rcParams) == before
