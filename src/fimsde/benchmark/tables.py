@@ -181,7 +181,8 @@ def _rows(
 
 def _text(cell: Cell, form: Format, markup: Markup) -> str:
     number = "failed" if cell.mean is None or cell.std is None else form(cell.mean, cell.std)
-    fewer = f" [{cell.runs} runs]" if 1 < REPETITIONS != cell.runs and cell.experiment != "lorenz" else ""
+    incomplete = cell.runs != REPETITIONS and cell.experiment != "lorenz"
+    fewer = f" [{cell.runs} run{'s' if cell.runs > 1 else ''}]" if incomplete else ""
     return number + _superscript(cell.failures, markup) + fewer
 
 
