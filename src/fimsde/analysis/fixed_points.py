@@ -19,7 +19,7 @@ _NEWTON = 30  # steps
 _LONGEST = 0.1  # of the box: a Newton step
 _CONVERGED = 1e-4  # of the box: last Newton step
 _SAME = 3e-3  # of the box: roots closer than this are one
-_UNDECIDED = 1e-2  # share of the largest eigenvalue below which a real part has no sign
+_UNDECIDED = 3e-3  # share of the largest eigenvalue below which a real part has no sign
 
 
 @dataclass(frozen=True, eq=False)

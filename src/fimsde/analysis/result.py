@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from fimsde.analysis import band as bands
-from fimsde.analysis import density, equation, exit_time, fixed_points, potential
+from fimsde.analysis import check, density, equation, exit_time, fixed_points, potential
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
+from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
@@ -78,6 +79,10 @@ class Result(ABC):
     def _refitted(self, observations: Observations, seed: int) -> SDE:
         """The same method on other data."""
 
+    @property
+    def _can_refit(self) -> bool:
+        return True
+
     def diffusion_sq(self, x: Locations) -> Fields:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
@@ -115,7 +120,8 @@ class Result(ABC):
             resamples: Number of times the data are drawn again and estimated.
             seed: Seed of the draws.
         """
-        return bands.make_band(self.resampled(resamples, seed), self, to_locations(x, self.dim), level)
+        drawn = self.resampled(resamples, seed)
+        return bands.make_band(drawn, self, to_locations(x, self.dim), level, bands.num_units(self._data("a band")))
 
     def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE, ...]:
         """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept."""
@@ -234,6 +240,15 @@ class Result(ABC):
             nodes = regular_grid(*to_box(box, self.dim, None), {1: 401, 2: 41, 3: 15}.get(self.dim, 7))
         return equation.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
+    def check(self, seed: int = 0) -> Checks:
+        """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
+
+        Args:
+            seed: Of the simulation behind the share of extrapolation.
+        """
+        refit = (lambda observations: self._refitted(observations, 0)) if self._can_refit else None
+        return check.check(self, self._data("check"), self.inside, refit, seed)
+
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
@@ -314,6 +329,10 @@ class FittedSDE(Result):
             return np.ones(len(locations), bool)
         normaliser, support = self._support
         return support.contains(normaliser.states(locations))
+
+    @property
+    def _can_refit(self) -> bool:
+        return self.refit is not None
 
     def _refitted(self, observations: Observations, seed: int) -> SDE:
         if self.refit is None:

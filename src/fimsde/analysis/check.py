@@ -1,0 +1,252 @@
+"""Verdicts on an equation and its data, each with a number, a sentence and the next step.
+
+A statistical verdict leaves "good" with a probability of at most 1 % if the equation is right and steps are short; it
+becomes "bad" only if the effect is also large. Thresholds of size keep long records from failing for trifles.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from fimsde.analysis.residuals import (
+    Evidence,
+    Residuals,
+    autocorrelation,
+    measurement_noise,
+    memory,
+    non_normality,
+    residuals,
+)
+from fimsde.errors import ConfigError
+from fimsde.observations import Observations
+from fimsde.sde import SDE, fields
+from fimsde.shapes import Array, Bool, Float64
+from fimsde.simulate import simulate
+from fimsde.transitions import to_transitions
+
+FALSE_ALARM = 0.01  # per verdict
+_FACTORS = (2, 4)  # of subsampling
+_FEWEST = 100  # transitions after subsampling
+_FEW, _SOME = 128, 1000  # transitions
+_MOST_STATES = 2000  # at which estimates are compared
+_SIMULATED, _STEPS = 50, 250  # paths and steps for the share of extrapolation
+
+Status = Literal["good", "caution", "bad"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One question about a result, answered.
+
+    Attributes:
+        name: Short name.
+        status: "good", "caution" or "bad".
+        number: The number behind it; its meaning is in the sentence.
+        sentence: What was found.
+        next_step: What to do about it; empty if nothing.
+    """
+
+    name: str
+    status: Status
+    number: float
+    sentence: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All verdicts on a result; iterate, or ask for one by name."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def status(self) -> Status:
+        """The worst status."""
+        order: tuple[Status, ...] = ("good", "caution", "bad")
+        return order[max(order.index(v.status) for v in self.verdicts)]
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    def __getitem__(self, name: str) -> Verdict:
+        for verdict in self.verdicts:
+            if verdict.name == name:
+                return verdict
+        raise KeyError(f"no verdict {name!r}; there are {', '.join(v.name for v in self.verdicts)}")
+
+    def __str__(self) -> str:
+        lines = [f"[{v.status:7}] {v.name}: {v.sentence} {v.next_step}".rstrip() for v in self.verdicts]
+        return "\n".join(lines)
+
+
+def check(
+    sde: SDE,
+    observations: Observations,
+    inside: Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]],
+    refit: Callable[[Observations], SDE] | None,
+    seed: int = 0,
+) -> Checks:
+    """Look at residuals, history, sampling interval, measurement noise, extrapolation and the amount of data.
+
+    Args:
+        sde: The equation.
+        observations: The data.
+        inside: Whether data support locations.
+        refit: The same method on other data, for the sensitivity to the sampling interval; without it that is left out.
+        seed: Of the simulation behind the share of extrapolation.
+    """
+    r = residuals(sde, observations)
+    if len(r.values) < 20:
+        raise ConfigError(f"{len(r.values)} transitions are too few to check anything; at least 20 are needed.")
+    names = observations.names
+    verdicts = [
+        _amount(observations),
+        _whiteness(autocorrelation(r), names),
+        _normality(non_normality(r), names),
+        _markov(memory(r), names),
+        _noise(r, names),
+    ]
+    if refit is not None:
+        verdicts.append(sampling_interval(sde, observations, refit))
+    verdicts.append(_extrapolation(sde, observations, inside, seed))
+    return Checks(tuple(verdicts))
+
+
+def subsampled(observations: Observations, factor: int) -> Observations:
+    """Every `factor`-th observation of each path; paths that then have one observation are left out."""
+    rows, sizes = [], []
+    for start, stop in zip(observations.path_starts[:-1], observations.path_starts[1:], strict=True):
+        kept = np.arange(start, stop, factor)
+        if len(kept) > 1:
+            rows.append(kept)
+            sizes.append(len(kept))
+    if not rows:
+        raise ConfigError(f"no path has two observations left after keeping every {factor}-th.")
+    every = np.concatenate(rows)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Observations(
+        observations.values[every], observations.times[every], starts, observations.names, observations.time_unit
+    )
+
+
+def _amount(observations: Observations) -> Verdict:
+    n = observations.num_transitions
+    status: Status = "bad" if n < _FEW else "caution" if n < _SOME else "good"
+    sentence = f"{n} transitions in {observations.num_paths} path(s)."
+    advice = f"Below {_SOME} bands are wide: record longer, or more paths." if status != "good" else ""
+    return Verdict("amount of data", status, float(n), sentence, advice)
+
+
+def _whiteness(found: Evidence, names: tuple[str, ...]) -> Verdict:
+    status = _status(found.p_value, abs(found.size), 0.02, 0.2)
+    sentence = (
+        f"the largest autocorrelation of the residuals is {found.size:.3f} ({names[found.component]}), "
+        f"p = {found.p_value:.2g}."
+    )
+    advice = (
+        "Neighbouring residuals pull against each other: measurement noise. See that verdict."
+        if found.size < 0
+        else "Something beside the state drives the data: add a component, or observe at longer intervals."
+    )
+    return Verdict("residual whiteness", status, found.size, sentence, advice if status != "good" else "")
+
+
+def _normality(found: Evidence, names: tuple[str, ...]) -> Verdict:
+    status = _status(found.p_value, abs(found.size), 0.1, 1.0)
+    sentence = (
+        f"the excess kurtosis of the residuals is {found.size:.2f} ({names[found.component]}), p = {found.p_value:.2g}."
+    )
+    advice = "Jumps, a missed dependence of the noise on the state, or steps too long for one Gaussian step."
+    return Verdict("residual normality", status, found.size, sentence, advice if status != "good" else "")
+
+
+def _markov(found: Evidence, names: tuple[str, ...]) -> Verdict:
+    status = _status(found.p_value, abs(found.size), 0.02, 0.2)
+    sentence = (
+        f"the past predicts the next residual with correlation {found.size:.3f} ({names[found.component]}), "
+        f"p = {found.p_value:.2g} over lags up to 16."
+    )
+    advice = "The present state is not all that matters: add a component (a velocity, a delay), or subsample."
+    return Verdict("Markov property", status, found.size, sentence, advice if status != "good" else "")
+
+
+def _noise(r: Residuals, names: tuple[str, ...]) -> Verdict:
+    std, share, p = measurement_noise(r)
+    j = int(np.argmax(np.where(p * len(p) < FALSE_ALARM, share, -1.0)))
+    status = _status(min(1.0, float(p[j]) * len(p)), float(share[j]), 0.1, 1.0)
+    sentence = (
+        f"measurement noise of {names[j]} has a standard deviation of about {std[j]:.3g}, "
+        f"{share[j]:.2f} of what the diffusion moves in a step."
+    )
+    advice = "Drift and diffusion at short intervals are blurred by it: subsample until the estimate stops changing."
+    return Verdict("measurement noise", status, float(std[j]), sentence, advice if status != "good" else "")
+
+
+def sampling_interval(sde: SDE, observations: Observations, refit: Callable[[Observations], SDE]) -> Verdict:
+    """Mean diffusion with every second observation against all. Under the null the logarithm of their ratio has the
+    standard deviation 1 / sqrt(2 n): steps in pairs give half as many squares, made of the same increments."""
+    n = observations.num_transitions
+    if n < 2 * _FEWEST:
+        few = f"{n} transitions are too few to subsample; {2 * _FEWEST} are needed."
+        return Verdict("sampling interval", "caution", float("nan"), few, "Record longer, or more paths.")
+    x = observations.values[:: -(-observations.num_points // _MOST_STATES)]
+    drift, diffusion = fields(sde, x)
+    changes, moved = [], []
+    for factor in _FACTORS:
+        thin = subsampled(observations, factor)
+        if thin.num_transitions >= _FEWEST:
+            other_drift, other = fields(refit(thin), x)
+            changes.append(np.log(np.nanmean(other, axis=0) / np.nanmean(diffusion, axis=0)))
+            moved.append(float(np.sqrt(np.nanmean((other_drift - drift) ** 2) / np.nanmean(drift**2))))
+    z = np.abs(changes[0]) * np.sqrt(2 * n)
+    j = int(np.argmax(z))
+    p = min(1.0, float(2 * stats.norm.sf(z[j])) * len(z))
+    shares = ", ".join(f"{np.expm1(c[j]):+.1%}" for c in changes)
+    status = _status(p, abs(float(np.expm1(changes[0][j]))), 0.05, 0.2)
+    sentence = (
+        f"with every 2nd (4th) observation the diffusion of {observations.names[j]} changes by {shares}, "
+        f"the drift by {', '.join(f'{m:.0%}' for m in moved)} of its size."
+    )
+    down = changes[0][j] < 0
+    advice = (
+        "It falls with the interval: measurement noise, or intervals too long for the dynamics."
+        if down
+        else "It grows with the interval: the increments are correlated at short intervals; subsample."
+    )
+    number = float(np.expm1(changes[0][j]))
+    return Verdict("sampling interval", status, number, sentence, advice if status != "good" else "")
+
+
+def _extrapolation(
+    sde: SDE,
+    observations: Observations,
+    inside: Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]],
+    seed: int,
+) -> Verdict:
+    """Share of simulated states that data do not support, from observed states over as many steps as were observed."""
+    steps = to_transitions(observations)
+    rng = np.random.default_rng(seed)
+    starts = steps.y[rng.integers(len(steps), size=_SIMULATED)]
+    num = min(_STEPS, len(steps))
+    paths = simulate(sde, starts, np.arange(num + 1) * float(np.median(steps.dtau)), seed=seed)
+    states = paths.values[paths.mask]
+    share = 1 - float(np.mean(inside(states))) * paths.mask.mean()  # states that no longer exist are outside, too
+    status: Status = "bad" if share > 0.25 else "caution" if share > 0.05 else "good"
+    sentence = f"{share:.1%} of simulated states lie where no data support the equation" + (
+        f", and {paths.num_diverged} of {_SIMULATED} paths diverge." if paths.num_diverged else "."
+    )
+    advice = "Do not trust simulations, densities and exit times there; record data that reach these states."
+    return Verdict("extrapolation", status, share, sentence, advice if status != "good" else "")
+
+
+def _status(p_value: float, size: float, visible: float, large: float) -> Status:
+    """Good unless the effect is both significant and visible; bad if it is large."""
+    if p_value >= FALSE_ALARM or size < visible:
+        return "good"
+    return "bad" if size >= large else "caution"

@@ -1,0 +1,128 @@
+"""Residuals of an equation against observed steps, and statistics of them whose null distributions are known.
+
+r = (dy - f dtau) / sqrt(g dtau). If the equation is right and steps are short, residuals are independent standard
+normal numbers. Every p-value here is over all components: the smallest one times their number.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from fimsde.analysis.box import finite_fields
+from fimsde.observations import Observations
+from fimsde.sde import SDE
+from fimsde.shapes import Array, Bool, Float64
+from fimsde.transitions import to_transitions
+
+LAGS = (1, 2, 4, 8, 16)  # steps of history in the Markov test
+_LEAST_NOISE = 1e-3  # of the mean variance rate: no step is taken for more certain than this
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Standardised residuals in time order.
+
+    Attributes:
+        values: r, per component.
+        step_std: sqrt(g dtau): what the noise moves in each step, in the units of the data.
+        joined: Whether a step follows the one before it in the same path.
+    """
+
+    values: Float64[Array, "n dim"]
+    step_std: Float64[Array, "n dim"]
+    joined: Bool[Array, " n"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A statistic of the most conspicuous component.
+
+    Attributes:
+        size: The statistic.
+        p_value: Probability of anything as extreme if the equation is right, over all components.
+        component: Its number.
+    """
+
+    size: float
+    p_value: float
+    component: int
+
+
+def residuals(sde: SDE, observations: Observations) -> Residuals:
+    """Residuals of all observed steps."""
+    steps = to_transitions(observations)
+    drift, diffusion = finite_fields(sde, steps.y)
+    g = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
+    step_std = np.sqrt(np.maximum(g * steps.dtau[:, None], np.finfo(np.float64).tiny))
+    joined = np.concatenate([[False], steps.path[1:] == steps.path[:-1]])
+    return Residuals((steps.dy - drift * steps.dtau[:, None]) / step_std, step_std, joined)
+
+
+def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
+    """Ljung and Box's test over the first lags; `size` is the autocorrelation at the lag where it is largest."""
+    n, dim = r.values.shape
+    centred = (r.values - r.values.mean(axis=0)) / r.values.std(axis=0)
+    lags = max(1, min(lags, n // 10))
+    rho, counts = np.zeros((lags, dim)), np.ones(lags)
+    for k in range(1, lags + 1):
+        pairs = _joined_over(r.joined, k)
+        counts[k - 1] = max(int(pairs.sum()), 1)
+        rho[k - 1] = (centred[k:] * centred[:-k])[pairs].sum(axis=0) / counts[k - 1]
+    p = stats.chi2.sf((counts[:, None] * rho**2).sum(axis=0), lags)
+    j = int(np.argmin(p))
+    return Evidence(float(rho[np.argmax(np.abs(rho[:, j])), j]), min(1.0, float(p[j]) * dim), j)
+
+
+def non_normality(r: Residuals) -> Evidence:
+    """D'Agostino and Pearson's test of skewness and kurtosis; `size` is the excess kurtosis."""
+    p = np.array([stats.normaltest(column).pvalue for column in r.values.T])
+    j = int(np.argmin(p))
+    return Evidence(float(stats.kurtosis(r.values[:, j])), min(1.0, float(p[j]) * r.values.shape[1]), j)
+
+
+def memory(r: Residuals) -> Evidence:
+    """Does what happened in the last steps predict the next residual? If the state is all that matters, it does not.
+
+    For each of `LAGS` the next residual is correlated with the sum of the residuals over that many steps before it;
+    sums of such products are martingales, so that their standardised values are normal. `size` is the correlation.
+    """
+    n, dim = r.values.shape
+    scores, sizes = np.zeros((2, len(LAGS), dim))
+    total = np.concatenate([np.zeros((1, dim)), np.cumsum(r.values, axis=0)])
+    for row, k in enumerate(LAGS):
+        if n <= k + 1:
+            continue
+        whole = _joined_over(r.joined, k)  # step i + k belongs with the k steps before it
+        past = (total[k:-1] - total[: -k - 1])[whole]
+        ahead = r.values[k:][whole]
+        norm = np.sqrt((past**2 * ahead**2).sum(axis=0))
+        scores[row] = np.divide((past * ahead).sum(axis=0), norm, out=np.zeros(dim), where=norm > 0)
+        sizes[row] = scores[row] / np.sqrt(max(len(ahead), 1))
+    p = 2 * stats.norm.sf(np.abs(scores)) * len(LAGS)
+    best, j = divmod(int(np.argmin(p)), dim)
+    return Evidence(float(sizes[best, j]), min(1.0, float(p[best, j]) * dim), j)
+
+
+def measurement_noise(r: Residuals) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """Standard deviation of the measurement noise in the units of the data, its share of a step, and p-values.
+
+    Noise in an observation moves one increment up and the next one down: the covariance of neighbouring increments
+    is minus its variance. One-sided, per component.
+    """
+    increments = r.values * r.step_std
+    pairs = _joined_over(r.joined, 1)
+    products = -(increments[1:] * increments[:-1])[pairs]  # (pairs, dim)
+    if not len(products):
+        return np.zeros(r.values.shape[1]), np.zeros(r.values.shape[1]), np.ones(r.values.shape[1])
+    variance = products.mean(axis=0)
+    error = np.sqrt(np.mean(products**2, axis=0) / len(products))
+    p = stats.norm.sf(np.divide(variance, error, out=np.zeros_like(error), where=error > 0))
+    std = np.sqrt(np.maximum(variance, 0.0))
+    return std, std / np.sqrt(np.mean(r.step_std**2, axis=0)), p
+
+
+def _joined_over(joined: Bool[Array, " n"], k: int) -> Bool[Array, " pairs"]:
+    """For steps k, k + 1, ...: whether the k steps before belong to the same path."""
+    breaks = np.concatenate([[0], np.cumsum(~joined)])  # breaks[i + 1]: paths begun up to step i
+    return breaks[k + 1 :] == breaks[1:-k]
