@@ -15,7 +15,7 @@ from fimsde.errors import ConfigError
 def test_help_lists_every_command_with_an_example():
     runner = CliRunner()
     text = runner.invoke(app, ["--help"]).output
-    for command in ("demo", "generate", "pretrain", "convert", "bench"):
+    for command in ("demo", "generate", "pretrain", "finetune", "convert", "bench"):
         assert command in text
         assert "Example" in runner.invoke(app, [command, "--help"]).output, command
 

@@ -13,9 +13,19 @@ from fimsde.simulate import Paths, simulate
 if TYPE_CHECKING:
     from fimsde.estimation import EstimatedSDE, estimate
     from fimsde.model.fim import FIMSDE
+    from fimsde.train.finetune import finetune
+    from fimsde.train.finetune_config import FinetuneConfig
+    from fimsde.train.finetune_result import Finetuned
 
 # Names that need torch are imported on first use: reading data and simulating do not load it.
-_LATER = {"EstimatedSDE": "fimsde.estimation", "estimate": "fimsde.estimation", "FIMSDE": "fimsde.model.fim"}
+_LATER = {
+    "EstimatedSDE": "fimsde.estimation",
+    "estimate": "fimsde.estimation",
+    "FIMSDE": "fimsde.model.fim",
+    "finetune": "fimsde.train.finetune",
+    "FinetuneConfig": "fimsde.train.finetune_config",
+    "Finetuned": "fimsde.train.finetune_result",
+}
 
 __all__ = [  # noqa: RUF022 — in the order of the road
     "read",
@@ -23,6 +33,9 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "estimate",
     "EstimatedSDE",
     "FIMSDE",
+    "finetune",
+    "FinetuneConfig",
+    "Finetuned",
     "Result",
     "FittedSDE",
     "result",

@@ -17,6 +17,8 @@ from fimsde.model.weights import TENSORS, find_folder
 from fimsde.observations import Observations
 from fimsde.sde import SDE
 from fimsde.simulate import Paths
+from fimsde.train.finetune import finetune
+from fimsde.train.finetune_config import FinetuneConfig
 
 NAMES = (
     "kramers-moyal",
@@ -30,6 +32,7 @@ NAMES = (
     "sfi-linear",
     "sfi-parametric",
     "ours",
+    "ours-finetuned",
 )
 
 
@@ -131,6 +134,8 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
             return _function(name, "SFI, parametric", peers_sfi.fit, peers_sfi.PARAMETRIC)
         case "ours":
             return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
+        case "ours-finetuned":
+            return finetuned(FinetuneConfig())
         case _:
             raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
 
@@ -153,6 +158,26 @@ def fim(folder: str | Path) -> Method:
 
 def _estimate(folder: str, observations: Observations, seed: int) -> SDE:
     return estimate(observations, _model(folder))  # nothing is random, so the seed has no use
+
+
+def finetuned(config: FinetuneConfig) -> Method:
+    """The bundled weights, finetuned on the observations."""
+    digest = hashlib.sha256((BUNDLED / TENSORS).read_bytes()).hexdigest()[:16]
+    return Method(
+        "ours-finetuned",
+        "fimsde, finetuned",
+        partial(_finetune, config),
+        f"weights {digest}, {config}",
+        partial(_finetuned_at, config),
+    )
+
+
+def _finetuned_at(config: FinetuneConfig, iterations: int) -> Method:
+    return finetuned(replace(config, iterations=iterations))
+
+
+def _finetune(config: FinetuneConfig, observations: Observations, seed: int) -> SDE:
+    return finetune(None, observations, replace(config, seed=seed % 2**32)).sde
 
 
 @lru_cache(maxsize=1)

@@ -29,6 +29,7 @@ NOISE, STRIDES = (0.0, 0.05), (1, 10)  # of the canonical suite: gaps 0.002 and 
 CONTEXT_SIZES = (500, 1000, 2000, 3000, 4000, 5000, 50_000)
 SHORT = (300, 1000)  # observations of a short data set out of class
 LATENT_ITERATIONS = (500, 1000, 2000, 5000)
+FINETUNE_ITERATIONS = (0, 20, 40, 60, 80, 100)
 SUBSTEPS = {"one step": 1, "five steps": 5}  # per gap of a real series: the regression's own step, and the paper's
 LORENZ_SUBSTEPS = 20
 _QUICK_PATHS = 20

@@ -32,10 +32,11 @@ def _register() -> None:
     from fimsde.cli.bench import bench
     from fimsde.cli.convert import convert
     from fimsde.cli.demo import demo
+    from fimsde.cli.finetune import finetune
     from fimsde.cli.generate import generate
     from fimsde.cli.pretrain import pretrain
 
-    for command in (demo, generate, pretrain, convert, bench):
+    for command in (demo, generate, pretrain, finetune, convert, bench):
         app.command()(command)
 
 

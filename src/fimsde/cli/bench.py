@@ -46,7 +46,7 @@ def bench(
     from fimsde.benchmark.results import read_all
     from fimsde.benchmark.run import run
     from fimsde.benchmark.summary import summarise
-    from fimsde.benchmark.tasks import EXPERIMENTS, LATENT_ITERATIONS
+    from fimsde.benchmark.tasks import EXPERIMENTS, FINETUNE_ITERATIONS, LATENT_ITERATIONS
 
     if experiment not in EXPERIMENTS:
         raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}.")
@@ -57,6 +57,7 @@ def bench(
         work=out / "work",
     )
     wanted = _words(systems) if systems else None
+    usual = FINETUNE_ITERATIONS if {method.name for method in chosen} == {"ours-finetuned"} else LATENT_ITERATIONS
     if summary:
         stored = read_all(out, experiment, seed=seed, quick=quick)
         keep = {method.name for method in chosen} if methods or weights else {r.method for r in stored}
@@ -71,7 +72,7 @@ def bench(
             seed=seed,
             repetitions=repetitions,
             systems=wanted,
-            iterations=[int(n) for n in _words(iterations)] if iterations else LATENT_ITERATIONS,
+            iterations=[int(n) for n in _words(iterations)] if iterations else usual,
             quick=quick,
             compare_paths=paths,
             data=data or os.environ.get("FIMSDE_DATA"),

@@ -78,7 +78,11 @@ class Correction(nn.Module):
         self, drift: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
     ) -> Float[Tensor, "batch queries max_dim"]:
         """The drift with its correction at x."""
-        return drift + self.size * (self._features(x, DRIFT_DEGREE) @ (self.drift_basis @ self.drift_coefficients))
+        return drift + self.size * (self.drift_features(x) @ self.drift_coefficients)
+
+    def drift_features(self, x: Float[Tensor, "batch queries max_dim"]) -> Float[Tensor, "batch queries terms"]:
+        """The polynomials at x whose coefficients are learnt."""
+        return self._features(x, DRIFT_DEGREE) @ self.drift_basis
 
     def diffusion(
         self, diffusion: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
@@ -86,6 +90,13 @@ class Correction(nn.Module):
         """The diffusion times a positive factor."""
         log_factor = self._features(x, DIFFUSION_DEGREE) @ (self.diffusion_basis @ self.diffusion_coefficients)
         return diffusion * torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
+
+    @torch.no_grad()
+    def scale_diffusion(self, log_factor: Float[Tensor, " dim"]) -> None:
+        """Multiply the diffusion by a factor in all places; exact if it had no factor before."""
+        raw = _LARGEST * torch.atanh(log_factor / _LARGEST)
+        constant = self.diffusion_basis[0, 0]  # the first of the orthonormal polynomials is this number
+        self.diffusion_coefficients[0, : len(raw)] += (raw / constant).to(constant)
 
     def _features(self, x: Float[Tensor, "batch queries max_dim"], degree: int) -> Float[Tensor, "batch queries terms"]:
         x = torch.minimum(torch.maximum(x, self.low), self.high)

@@ -43,6 +43,11 @@ class Batch:
     scored: Bool[Tensor, "batch queries"]
     dims: Bool[Tensor, "batch max_dim"]
 
+    @property
+    def num_systems(self) -> int:
+        """Equations in the batch."""
+        return len(self.x)
+
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
         return Batch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})

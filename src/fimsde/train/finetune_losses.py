@@ -98,7 +98,7 @@ def _update(
 def _root(covariance: Float[Tensor, "batch starts dim dim"]) -> Float[Tensor, "batch starts dim dim"]:
     if covariance.shape[-1] == 1:
         return covariance.clamp_min(_SMALLEST).sqrt()
-    size = torch.diagonal(covariance.detach(), dim1=-2, dim2=-1).mean(-1)
+    size = torch.diagonal(covariance, dim1=-2, dim2=-1).mean(-1)
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     root, failed = torch.linalg.cholesky_ex(covariance + (1e-6 * size + _SMALLEST)[..., None, None] * eye)
     return torch.where(failed[..., None, None] > 0, torch.nan, root)  # a step with such a loss is skipped and counted

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, inf, pi
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,14 +18,26 @@ from torch.utils.data import Dataset as TorchDataset
 from tqdm import tqdm
 
 from fimsde.errors import CheckpointError, FimsdeError
-from fimsde.model.fim import FIMSDE
 from fimsde.train import checkpoint
-from fimsde.train.batches import Batch
 from fimsde.train.checkpoint import State
 from fimsde.train.config import LoopConfig, ScheduleConfig
 from fimsde.train.log import Log
-from fimsde.train.objectives import Loss, Objective
+from fimsde.train.objectives import Loss
 from fimsde.train.processes import Processes
+
+
+@runtime_checkable
+class Item(Protocol):
+    """What one step reads, whatever the objective makes of it."""
+
+    @property
+    def num_systems(self) -> int: ...
+
+    def to(self, device: torch.device) -> "Item": ...
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+Objective = Callable[[Any, ItemT], Loss]  # of the module that learns, and a batch
 
 
 @dataclass(frozen=True)
@@ -35,25 +47,26 @@ class RunOptions:
     workers: int = 0  # processes that make batches; 0: this one does
     show_progress: bool = False
     tensorboard: bool = False
+    unit: str = " equations"  # of the progress bar
 
 
 def run(
-    model: FIMSDE,
-    batches: TorchDataset[Batch],
-    objective: Objective,
+    model: nn.Module,
+    batches: TorchDataset[ItemT],
+    objective: Objective[ItemT],
     config: LoopConfig,
     out: Path,
     *,
     settings: Mapping[str, Any],
     resume: bool = False,
     processes: Processes | None = None,
-    milestone: Callable[[State], None] | None = None,
+    milestone: Callable[[State], bool | None] | None = None,
     options: RunOptions | None = None,
 ) -> State:
     """Train until `config.steps` steps are done, or until an interrupt (Ctrl-C, SIGTERM) asks to save and stop.
 
     Args:
-        model: Trained in place.
+        model: Trained in place, as far as its parameters ask for gradients.
         batches: Batch number i is used in step i.
         objective: What to minimise.
         config: How.
@@ -61,11 +74,12 @@ def run(
         settings: All that the run depends on, stored in checkpoints and compared on resume.
         resume: Go on from the last checkpoint in `out`; without it `out` must not hold any.
         processes: Where to run.
-        milestone: Called by the main process after every checkpoint.
+        milestone: Called by the main process after every checkpoint, and with the one that is resumed from, in case
+            the process was killed in between. True ends training.
         options: Conveniences.
 
     Returns:
-        The state at the end; `step` is below `config.steps` if the run was interrupted.
+        The state at the end; `step` is below `config.steps` if the run was interrupted or ended by the milestone.
     """
     processes, options = processes or Processes(config.precision), options or RunOptions()
     module = processes.prepare(_Step(model, objective))
@@ -73,29 +87,33 @@ def run(
     model.train()
     began, before = time.perf_counter(), state.seconds
 
-    def save() -> None:
+    def reach() -> bool:
+        ends = bool(milestone(state)) if milestone is not None and processes.is_main else False
+        processes.wait()
+        return processes.mean(torch.tensor([float(ends)], device=processes.device)).item() > 0
+
+    def save() -> bool:
         if processes.is_main:
             state.seconds = before + time.perf_counter() - began
             checkpoint.save(out / "checkpoints", state, settings)
-            if milestone is not None:
-                milestone(state)
-        processes.wait()
+        return reach()
 
+    ended = reach() if resume else False
     with (
         _interrupts() as interrupted,
         Log(out, state.step, options.tensorboard, processes.is_main) as log,
-        _bar(state.step, config.steps, options.show_progress and processes.is_main) as bar,
+        _bar(state.step, config.steps, options, processes.is_main) as bar,
     ):
-        for batch in _loader(batches, state.step, config.steps, options.workers):
+        for batch in _loader(batches, state.step, state.step if ended else config.steps, options.workers):
             reached = _train_step(module, state, batch.to(processes.device), config, processes, interrupted)
             if (state.step - 1) % config.log_interval == 0 or reached.skipped:
                 log.write(state.step - 1, reached.numbers)
             if state.step == config.steps or reached.stop or state.step % config.checkpoint_interval == 0:
-                save()
-            bar.unit_scale = len(batch.x) * processes.part.world  # counts steps, shows equations
+                ended = save()
+            bar.unit_scale = batch.num_systems * processes.part.world  # counts steps, shows equations
             bar.set_postfix(loss=reached.numbers["loss"], skipped=state.skipped, refresh=False)
             bar.update()
-            if reached.stop:
+            if reached.stop or ended:
                 break
     model.eval()
     return state
@@ -104,11 +122,11 @@ def run(
 class _Step(nn.Module):
     """Model and objective as one module, because a wrapped module shares gradients only through its forward."""
 
-    def __init__(self, model: FIMSDE, objective: Objective) -> None:
+    def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:
         super().__init__()
         self.model, self.objective = model, objective
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, batch: Item) -> tuple[Tensor, dict[str, Tensor]]:
         loss: Loss = self.objective(self.model, batch)
         return loss.total, {name: part.detach() for name, part in loss.parts.items()}
 
@@ -120,9 +138,9 @@ class _Reached:
     stop: bool
 
 
-def _start(model: FIMSDE, config: LoopConfig, folder: Path, settings: Mapping[str, Any], resume: bool) -> State:
+def _start(model: nn.Module, config: LoopConfig, folder: Path, settings: Mapping[str, Any], resume: bool) -> State:
     optimiser = torch.optim.AdamW(
-        list(model.parameters()),
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=config.optimiser.learning_rate,
         betas=config.optimiser.betas,
         weight_decay=config.optimiser.weight_decay,
@@ -141,7 +159,7 @@ def _start(model: FIMSDE, config: LoopConfig, folder: Path, settings: Mapping[st
 def _train_step(
     module: nn.Module,
     state: State,
-    batch: Batch,
+    batch: Item,
     config: LoopConfig,
     processes: Processes,
     interrupted: threading.Event,
@@ -194,11 +212,12 @@ def learning_rate_share(schedule: ScheduleConfig, step: int, steps: int) -> floa
     return warm * (schedule.final + (1 - schedule.final) * 0.5 * (1 + cos(pi * step / steps)))
 
 
-def _bar(start: int, steps: int, is_shown: bool) -> "tqdm[None]":
-    return tqdm(total=steps, initial=start, unit=" equations", disable=None if is_shown else True)
+def _bar(start: int, steps: int, options: RunOptions, is_main: bool) -> "tqdm[None]":
+    is_shown = options.show_progress and is_main
+    return tqdm(total=steps, initial=start, unit=options.unit, delay=2, disable=None if is_shown else True)
 
 
-def _loader(batches: TorchDataset[Batch], start: int, steps: int, workers: int) -> DataLoader[Batch]:
+def _loader(batches: TorchDataset[ItemT], start: int, steps: int, workers: int) -> DataLoader[ItemT]:
     """Batches from `start` on, in order."""
     return DataLoader(
         batches,

@@ -4,7 +4,7 @@ Each has two reductions. "paper": squared norms, i.e. sums over components. "aut
 as the published weights were trained.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
@@ -46,6 +46,15 @@ class ScoredSteps:
     target: Float[Tensor, "batch starts gaps max_dim"]
     valid: Bool[Tensor, "batch starts gaps"]
     dims: Bool[Tensor, "batch max_dim"]
+
+    @property
+    def num_systems(self) -> int:
+        """Systems in the batch."""
+        return len(self.start)
+
+    def to(self, device: torch.device) -> "ScoredSteps":
+        """The same on another device."""
+        return ScoredSteps(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
 
 def supervised_loss(

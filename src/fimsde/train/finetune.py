@@ -1,0 +1,251 @@
+"""finetune: a model adapts to one data set, judged on a part of it that it does not learn from."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from fimsde.errors import CheckpointError, InvalidObservationsError
+from fimsde.estimation import bundled_model, estimate
+from fimsde.model.fim import FIMSDE
+from fimsde.normalise import fit_normaliser
+from fimsde.observations import Observations
+from fimsde.prior.shards import write_atomically
+from fimsde.train import checkpoint
+from fimsde.train.checkpoint import State
+from fimsde.train.finetune_config import FinetuneConfig, Parameters
+from fimsde.train.finetune_data import ScoredBatches, Windows, split
+from fimsde.train.finetune_objective import Choice, WindowObjective, choose
+from fimsde.train.finetune_parameters import Learner, free, merged, with_correction
+from fimsde.train.finetune_result import Ended, Finetuned, Judgement
+from fimsde.train.finetune_start import first_guess
+from fimsde.train.log import read_log
+from fimsde.train.loop import RunOptions, run
+from fimsde.train.losses import ScoredSteps
+from fimsde.train.processes import Processes
+from fimsde.transitions import to_transitions
+
+WEIGHTS, CURVE, REPORT = "weights", "curve.jsonl", "report.json"
+_JUDGED = 8  # held-out windows for every scored one, at most
+_STATES = 5000  # at which the coordinates of a correction are set
+
+
+def finetune(
+    model: FIMSDE | str | Path | None,
+    observations: Observations,
+    config: FinetuneConfig | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    options: RunOptions | None = None,
+) -> Finetuned:
+    """Adapt a model to observations. The model that is passed stays as it is.
+
+    A part of the observations is held out; the weights that predict it best are kept, those of the beginning included.
+    Ctrl-C ends training and keeps the best weights so far.
+
+    Args:
+        model: A model, or the folder of its weights; None for the weights that come with the package.
+        observations: What `fimsde.read` returns.
+        config: How; by default 100 iterations of what suits the data.
+        out: Folder for weights, curve, log and checkpoints; by default nothing is kept on disk.
+        resume: Go on from the last checkpoint in `out`: the same bytes as without the interruption.
+        options: Progress bar and TensorBoard.
+    """
+    config, options = config or FinetuneConfig(), options or RunOptions(unit=" iterations")
+    if out is None:
+        if resume:
+            raise CheckpointError("there is nothing to resume without a folder; pass out=, the folder of the run.")
+        with tempfile.TemporaryDirectory(prefix="fimsde-") as folder:
+            return finetune(model, observations, config, out=Path(folder) / "run", options=options)
+    base = bundled_model() if model is None else model
+    base = base if isinstance(base, FIMSDE) else FIMSDE.from_pretrained(base)
+    problem = _prepare(base, observations, config)
+    settings = _settings(base, observations, config, problem.choice)
+    return _Run(problem, config, Path(out), settings).train(observations, resume, options)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A data set ready to be learnt."""
+
+    learner: Learner
+    choice: Choice
+    objective: WindowObjective
+    windows: Windows  # to learn from
+    held_out: ScoredSteps
+    log_scale: float  # mean log of the units of the components
+
+
+def _prepare(base: FIMSDE, observations: Observations, config: FinetuneConfig) -> _Problem:
+    model = merged(base).float().to(Processes().device)
+    max_dim, dtype = model.config.max_dim, torch.float32
+    if observations.dim > max_dim:
+        raise InvalidObservationsError(
+            f"the observations have {observations.dim} components; this model reads at most {max_dim}. Choose some."
+        )
+    everything = to_transitions(observations)  # scales are those of the estimate at the end
+    normaliser = fit_normaliser(everything, model.config.statistics, model.config.target_gap)
+    learnt_from, judged_by = split(observations, config.hold_out, config.seed)
+    steps = normaliser.transitions(to_transitions(learnt_from))
+    source = model.read([steps])
+    with torch.no_grad():
+        context = model.encode(source)
+    choice = choose(config, model, context, steps)
+    if config.correction:
+        some = Windows(steps, 1, max_dim, torch.float64).spread(_STATES).start[0]
+        with torch.no_grad():
+            drift = model.drift(context, some[None].to(next(model.parameters())))[0].double().cpu().numpy()
+        size = np.sqrt(np.mean(drift**2, axis=0)) * (np.arange(max_dim) < steps.dim)
+        model = with_correction(model, some.numpy(), size)
+    free(model, cast(Parameters, config.parameters), config.rank, config.seed)
+    judged = steps if judged_by is None else normaliser.transitions(to_transitions(judged_by))
+    held_out = Windows(judged, choice.look_ahead, max_dim, dtype).spread(_JUDGED * choice.num_scored)
+    return _Problem(
+        learner=Learner(model, choice.noise_var),
+        choice=choice,
+        objective=WindowObjective(choice, source, steps.dim),
+        windows=Windows(steps, choice.look_ahead, max_dim, dtype),
+        held_out=held_out.to(Processes().device),
+        log_scale=float(np.mean(np.log(normaliser.scale))),
+    )
+
+
+class _Run:
+    """One run in a folder: judges, keeps the best weights, and ends when nothing gets better."""
+
+    def __init__(self, problem: _Problem, config: FinetuneConfig, out: Path, settings: Mapping[str, Any]) -> None:
+        self.problem, self.config, self.out, self.settings = problem, config, out, settings
+        self.curve: list[Judgement] = []
+
+    def train(self, observations: Observations, resume: bool, options: RunOptions) -> Finetuned:
+        problem, config = self.problem, self.config
+        if resume:
+            last = max(checkpoint.steps(self.out / "checkpoints"), default=-1)
+            self.curve = [Judgement(**line) for line in read_log(self.out, CURVE) if line["iteration"] <= last]
+        else:
+            self._refuse_used()
+            self._judge(0)
+            self._guess()
+        state: State | None = None
+        if config.iterations:
+            batches = ScoredBatches(problem.windows, problem.choice.num_scored, config.seed)
+            state = run(
+                problem.learner,
+                batches,
+                problem.objective,
+                config.loop(),
+                self.out,
+                settings=self.settings,
+                resume=resume,
+                milestone=lambda state: self._judge(state.step),
+                options=options,
+            )
+        return self._finish(observations, state)
+
+    def _guess(self) -> None:
+        """Begin with the correction that closed forms give, if it predicts better than none."""
+        learner, objective = self.problem.learner, self.problem.objective
+        correction = learner.model.correction
+        if correction is None or not self.config.iterations or not self.config.first_guess:
+            return
+        nothing = {name: tensor.clone() for name, tensor in correction.state_dict().items()}
+        with torch.no_grad():
+            context = learner.model.eval().encode(objective.source)
+        first_guess(learner, context, self.problem.windows, self.problem.choice.substeps)
+        self._judge(0)
+        if self._best() != self.curve[-1]:
+            correction.load_state_dict(nothing)
+
+    def _refuse_used(self) -> None:
+        if (self.out / CURVE).exists():
+            raise CheckpointError(
+                f"{self.out} holds a finetuning run. Resume it with --resume (resume=True), or choose a new folder."
+            )
+
+    def _judge(self, iteration: int) -> bool:
+        """Judge the weights, keep them if they are the best so far; True if it is time to end."""
+        learner, was_training = self.problem.learner, self.problem.learner.training
+        learner.eval()
+        judgement = self._judgement(iteration)
+        learner.train(was_training)
+        self.curve = [*(j for j in self.curve if j.iteration < max(iteration, 1)), judgement]
+        self.out.mkdir(parents=True, exist_ok=True)
+        if self._best() == judgement:
+            record = {"finetuning": {**self.settings, "iteration": iteration}, "before": self._base_record()}
+            merged(learner.model).save_pretrained(self.out / WEIGHTS, training=record, overwrite=True)
+        lines = [json.dumps(asdict(j), allow_nan=False) + "\n" for j in self.curve]
+        write_atomically(self.out / CURVE, "".join(lines).encode())
+        return self._is_stale()
+
+    def _is_stale(self) -> bool:
+        waited = sum(j.iteration > self._best().iteration for j in self.curve)
+        return self.config.hold_out > 0 and waited >= self.config.patience
+
+    def _base_record(self) -> Mapping[str, Any]:
+        return self.problem.learner.model.training_record
+
+    def _judgement(self, iteration: int) -> Judgement:
+        objective, held_out = self.problem.objective, self.problem.held_out
+        likelihood = objective.log_likelihood(self.problem.learner, held_out)
+        loss = -likelihood
+        if self.problem.choice.objective == "sparse":
+            with torch.no_grad(), Processes().randomness(self.config.seed):  # the same noise every time
+                loss = float(objective(self.problem.learner, held_out).total)
+        return Judgement(
+            iteration,
+            loss if isfinite(loss) else None,
+            likelihood - self.problem.log_scale if isfinite(likelihood) else None,
+        )
+
+    def _best(self) -> Judgement:
+        """The judgement with the smallest loss, the earliest of equals; the last one if nothing was held out."""
+        if not self.config.hold_out:
+            return self.curve[-1]
+        return min(self.curve, key=lambda j: (float("inf") if j.loss is None else j.loss, j.iteration))
+
+    def _finish(self, observations: Observations, state: State | None) -> Finetuned:
+        best = FIMSDE.from_pretrained(self.out / WEIGHTS)
+        done = 0 if state is None else state.step
+        ended: Ended = "finished"
+        if done < self.config.iterations:
+            ended = "stopped early" if self._is_stale() else "interrupted"
+        result = Finetuned(
+            model=best,
+            sde=estimate(observations, best),
+            objective=self.problem.choice.objective,
+            reason=self.problem.choice.reason,
+            before=self.curve[0],
+            after=self._best(),
+            curve=tuple(self.curve),
+            iterations=done,
+            ended=ended,
+            skipped=0 if state is None else state.skipped,
+            seconds=0.0 if state is None else round(state.seconds, 1),
+        )
+        write_atomically(self.out / REPORT, (json.dumps(result.report(), indent=1, allow_nan=False) + "\n").encode())
+        return result
+
+
+def _settings(base: FIMSDE, observations: Observations, config: FinetuneConfig, choice: Choice) -> dict[str, Any]:
+    """All that a run depends on, as it is compared on resume."""
+    data = hashlib.sha256()
+    for part in (observations.values, observations.times, observations.path_starts):
+        data.update(np.ascontiguousarray(part).tobytes())
+    weights = hashlib.sha256()
+    for tensor in base.state_dict().values():
+        weights.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    chosen = {"objective": choice.objective, "substeps": choice.substeps, "look_ahead": choice.look_ahead}
+    return {
+        **json.loads(json.dumps(asdict(config))),
+        "chosen": {**chosen, "num_scored": choice.num_scored},
+        "observations": data.hexdigest()[:16],
+        "weights": weights.hexdigest()[:16],
+    }

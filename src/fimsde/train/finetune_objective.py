@@ -1,0 +1,147 @@
+"""Which objective suits a data set, and the objectives as functions of the learner and a batch of windows."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils import parametrize
+
+from fimsde.model.fim import FIMSDE, Context, Source
+from fimsde.priming.fit import fit_step
+from fimsde.priming.windows import to_series
+from fimsde.shapes import Array, Float64
+from fimsde.train.finetune_config import FinetuneConfig, ObjectiveName
+from fimsde.train.finetune_data import Windows
+from fimsde.train.finetune_losses import filtered_nll
+from fimsde.train.finetune_parameters import Learner
+from fimsde.train.losses import ScoredSteps, simulation_mse, transition_nll
+from fimsde.train.objectives import Loss
+from fimsde.transitions import Transitions
+
+_NOISY = 3.0  # standard errors that the variance of the noise must be above zero
+_NOISE_SHARE = 0.25  # of the variance of the states above which "noise" is not told apart from a fast process
+_FINE = 10  # Euler steps with which one step is compared
+_WORTH = 0.01  # nats per component from which on sub-steps are worth their cost
+_EVALUATIONS = 2048  # of the model in an iteration, about
+_STARTS = 512  # at which a gap is looked at
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An objective with all that the data decide.
+
+    Attributes:
+        objective: Which one.
+        reason: Why, in one sentence.
+        substeps: Euler steps per gap.
+        look_ahead: Observations scored after each start.
+        num_scored: Starts per iteration.
+        noise_var: Normalised variance of the measurement noise to start from; None if data count as exact.
+    """
+
+    objective: ObjectiveName
+    reason: str
+    substeps: int
+    look_ahead: int
+    num_scored: int
+    noise_var: Float64[Array, " dim"] | None
+
+
+def choose(config: FinetuneConfig, model: FIMSDE, context: Context, steps: Transitions) -> Choice:
+    """The objective that the settings name or, with "auto", the one that the data ask for.
+
+    Args:
+        config: What is set is kept.
+        model: Before finetuning.
+        context: What it has read of the data.
+        steps: The data, normalised.
+    """
+    noise_var, noise = _measurement_noise(steps)
+    noisy = config.observation_noise == "learnt" or (config.observation_noise == "auto" and noise is not None)
+    gain = _gain_of_substeps(model, context, steps, noise_var if noisy else np.zeros(steps.dim))
+    curved = gain > _WORTH
+    if config.objective != "auto":
+        objective, reason = cast(ObjectiveName, config.objective), "as asked for"
+    elif noisy:
+        objective, reason = "filtered", noise or "measurement noise is to be learnt"
+    elif curved:
+        objective = "filtered"
+        reason = f"gaps are long: {_FINE} Euler steps per gap predict {gain:.2g} nats better than one"
+    else:
+        objective = "dense"
+        reason = f"gaps are short: {_FINE} Euler steps per gap gain {gain:.2g} nats over one, and no noise is seen"
+    noisy = noisy and objective == "filtered"
+    substeps = config.substeps or {"dense": 1, "sparse": 10, "filtered": _FINE if curved else 1}[objective]
+    look_ahead = config.look_ahead or (1 if not noisy else 2 if substeps > 1 else 8)
+    points = 2 * steps.dim + 1 if objective == "filtered" else 1
+    fitting = int(np.clip(_EVALUATIONS // (points * substeps * look_ahead), 32, 512))
+    scored = config.num_scored or {"dense": 512, "sparse": 32, "filtered": fitting}[objective]
+    return Choice(objective, reason, substeps, look_ahead, scored, noise_var if noisy else None)
+
+
+def _measurement_noise(steps: Transitions) -> tuple[Float64[Array, " dim"], str | None]:
+    """Variance of the measurement noise per component, and a sentence about it if there is any."""
+    _, scales = fit_step(to_series(steps))
+    found = (scales.noise_score > _NOISY) & (scales.noise_var < _NOISE_SHARE)
+    var = np.clip(scales.noise_var, 1e-6, _NOISE_SHARE)
+    if not found.any():
+        return var, None
+    share = 100 * np.sqrt(scales.noise_var[found].max())
+    return var, f"observations carry measurement noise of about {share:.2g} % of the standard deviation of the data"
+
+
+@torch.no_grad()
+def _gain_of_substeps(model: FIMSDE, context: Context, steps: Transitions, noise_var: Float64[Array, " dim"]) -> float:
+    """How much better many Euler steps per gap predict the next observation than one: nats per component."""
+    weight = next(model.parameters())
+    scored = Windows(steps, 1, model.config.max_dim, weight.dtype).spread(_STARTS).to(weight.device)
+    var = torch.from_numpy(noise_var).to(weight)
+    one, many = (float(filtered_nll(lambda x: model.evaluate(context, x), scored, var, substeps=n)) for n in (1, _FINE))
+    return one - many if np.isfinite(one - many) else 0.0
+
+
+@dataclass(frozen=True)
+class WindowObjective:
+    """Loss of a learner on windows; the data it reads, all of them, are encoded anew in every call.
+
+    Attributes:
+        choice: Which loss.
+        source: The data as the model reads them.
+        dim: Of the state.
+    """
+
+    choice: Choice
+    source: Source
+    dim: int
+
+    def __call__(self, learner: Learner, steps: ScoredSteps) -> Loss:
+        """What is minimised: nats per observed component up to a constant, or the squared error."""
+        with parametrize.cached():
+            loss = self._loss(learner, steps)
+        return Loss(loss, {} if learner.noise is None else {"noise_std": learner.noise_var(self.dim).sqrt().mean()})
+
+    def _loss(self, learner: Learner, steps: ScoredSteps) -> Float[Tensor, ""]:
+        model, substeps = learner.model, self.choice.substeps
+        context = model.encode(self.source)
+        if self.choice.objective == "filtered":
+            return filtered_nll(
+                lambda x: model.evaluate(context, x), steps, learner.noise_var(self.dim), substeps=substeps
+            )
+        noise = torch.randn(
+            substeps * steps.gaps.shape[-1], *steps.start.shape, dtype=steps.start.dtype, device=steps.start.device
+        )
+        loss = transition_nll if self.choice.objective == "dense" else simulation_mse
+        return loss(model, context, steps, noise, substeps=substeps)
+
+    @torch.no_grad()
+    def log_likelihood(self, learner: Learner, steps: ScoredSteps) -> float:
+        """Log density of the windows, normalised, in nats per observed component; all constants included."""
+        context = learner.model.encode(self.source)
+        noise_var = learner.noise_var(self.dim)
+        nll = filtered_nll(
+            lambda x: learner.model.evaluate(context, x), steps, noise_var, substeps=self.choice.substeps
+        )
+        return -float(nll)

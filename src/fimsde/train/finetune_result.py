@@ -1,0 +1,70 @@
+"""What finetuning returns: the adapted model, its estimate, and how well both predict held-out data."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fimsde.estimation import EstimatedSDE
+from fimsde.model.fim import FIMSDE
+from fimsde.train.finetune_config import ObjectiveName
+
+Ended = Literal["finished", "stopped early", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How well a model predicts held-out observations.
+
+    Attributes:
+        iteration: After how many iterations.
+        loss: What the best weights are chosen by, smaller is better: minus the log-likelihood, or the squared error of
+            the sparse objective. None if it is not finite.
+        log_likelihood: Nats per observed component, in the units of the data. None if it is not finite.
+    """
+
+    iteration: int
+    loss: float | None
+    log_likelihood: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Finetuned:
+    """A model adapted to a data set, and how that went.
+
+    Attributes:
+        model: The best weights. `fimsde.estimate(observations, model)` reads data with them.
+        sde: That estimate for all observations, in the units of the data.
+        objective: What was minimised.
+        reason: Why this objective.
+        before: The model as it was, on held-out data.
+        after: The best weights, on the same data.
+        curve: All judgements, in the order of iterations.
+        iterations: Iterations done.
+        ended: "finished", "stopped early" because nothing got better, or "interrupted".
+        skipped: Iterations left out because loss or gradient were not finite.
+        seconds: Of training.
+    """
+
+    model: FIMSDE = field(repr=False)
+    sde: EstimatedSDE = field(repr=False)
+    objective: ObjectiveName
+    reason: str
+    before: Judgement
+    after: Judgement
+    curve: tuple[Judgement, ...]
+    iterations: int
+    ended: Ended
+    skipped: int
+    seconds: float
+
+    def report(self) -> dict[str, Any]:
+        """All but model and estimate, ready for JSON."""
+        plain = {
+            key: value for key, value in vars(self).items() if key not in ("model", "sde", "before", "after", "curve")
+        }
+        judged = {"before": asdict(self.before), "after": asdict(self.after), "curve": [asdict(j) for j in self.curve]}
+        return plain | judged
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the weights, with the report as their record; `FIMSDE.from_pretrained` loads them."""
+        self.model.save_pretrained(folder, overwrite=overwrite)

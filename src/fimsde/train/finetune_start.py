@@ -1,0 +1,94 @@
+"""A first guess of the correction in closed form: Gauss-Newton steps on what the model's predictions miss.
+
+Only coefficients that the data prove wrong are moved. What the model shrank for want of evidence stays as it was.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from fimsde.model.correction import Correction
+from fimsde.model.fim import Context
+from fimsde.model.rollout import flow
+from fimsde.train.finetune_data import Windows
+from fimsde.train.finetune_parameters import Learner
+from fimsde.train.losses import ScoredSteps
+
+_STARTS = 4096  # transitions looked at
+_ROUNDS = 4  # through sub-steps the answer to a change of the drift is known roughly only
+_PROVEN = 9.0  # chi-square from which on a coefficient counts
+_FACTORS = (-2.5, 2.5)  # log of the factor on the diffusion
+_FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight
+
+
+@torch.no_grad()
+def first_guess(learner: Learner, context: Context, windows: Windows, substeps: int) -> None:
+    """Set the drift coefficients and a factor on the diffusion, both from the errors of predictions over one gap.
+
+    Args:
+        learner: Its correction is changed in place.
+        context: What the model has read.
+        windows: The data to learn from.
+        substeps: Euler steps per gap.
+    """
+    model, dim = learner.model, windows.steps.dim
+    correction = model.correction
+    assert correction is not None, "only a model with a correction has one to guess"
+    steps = windows.spread(_STARTS).to(correction.low.device)
+    noise_var = learner.noise_var(dim).double()
+    for _ in range(_ROUNDS if substeps > 1 else 1):
+        miss, variance = _errors(learner, context, steps, substeps, dim)
+        correction.drift_coefficients[:, :dim] += _coefficients(correction, steps, miss, variance + 2 * noise_var).to(
+            correction.drift_coefficients
+        )
+    miss, variance = _errors(learner, context, steps, substeps, dim)
+    found = (miss.square() - 2 * noise_var).mean(0) / variance.mean(0)
+    factor = 0.5 * torch.log(found.clamp_min(1e-6)).clamp(*_FACTORS)
+    correction.scale_diffusion(factor)
+
+
+def _errors(
+    learner: Learner, context: Context, steps: ScoredSteps, substeps: int, dim: int
+) -> tuple[Float[Tensor, "starts dim"], Float[Tensor, "starts dim"]]:
+    """What predictions miss after one gap, and the variance that the diffusion explains."""
+    model = learner.model
+    end = flow(model, context, steps.start, steps.gaps[..., 0], substeps, steps.dims)
+    _, diffusion = model.evaluate(context, steps.start)
+    variance = diffusion.double().square() * steps.gaps[..., :1]
+    return (steps.target[:, :, 0] - end).double()[0, :, :dim], variance[0, :, :dim]
+
+
+def _coefficients(
+    correction: Correction,
+    steps: ScoredSteps,
+    miss: Float[Tensor, "starts dim"],
+    variance: Float[Tensor, "starts dim"],
+) -> Float[Tensor, "terms dim"]:
+    """Weighted least squares of the errors on the polynomials, one component after the other, proven terms only."""
+    answers = (correction.drift_features(steps.start) * steps.gaps[..., :1]).double()[0]  # (starts, terms)
+    found = answers.new_zeros(answers.shape[1], miss.shape[1])
+    for d in range(miss.shape[1]):
+        weight = 1 / (variance[:, d] + _FLOOR * miss[:, d].square().mean())
+        design = answers * correction.size[d].double()
+        # errors beyond the stated variance make all coefficients less certain
+        excess = (weight * miss[:, d].square()).mean().clamp_min(1.0)
+        precision = (design.mT * weight) @ design / excess
+        right = design.mT @ (weight * miss[:, d]) / excess
+        found[:, d] = _proven(precision, right)
+    return found
+
+
+def _proven(precision: Float[Tensor, "terms terms"], right: Float[Tensor, " terms"]) -> Float[Tensor, " terms"]:
+    """Backward elimination: the least certain term goes until all that are left are proven."""
+    kept = torch.diagonal(precision) > 1e-9 * torch.diagonal(precision).max().clamp_min(1e-300)
+    out = torch.zeros_like(right)
+    while kept.any():
+        rows = torch.nonzero(kept)[:, 0]
+        covariance = torch.linalg.inv(precision[rows][:, rows] + torch.eye(len(rows), dtype=precision.dtype))
+        value = covariance @ right[rows]
+        score = value.square() / torch.diagonal(covariance)
+        if score.min() > _PROVEN:
+            out[rows] = value
+            break
+        kept[rows[score.argmin()]] = False
+    return out

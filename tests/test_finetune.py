@@ -1,0 +1,314 @@
+"""Finetuning: what is held out, what learns, the best weights are kept, and runs can be stopped and repeated."""
+
+import json
+import os
+import signal
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import fimsde
+from fimsde.errors import CheckpointError, ConfigError, DataWarning, InvalidObservationsError
+from fimsde.model.config import ModelConfig
+from fimsde.model.fim import FIMSDE
+from fimsde.observations import read
+from fimsde.simulate import simulate
+from fimsde.train import finetune_objective
+from fimsde.train.config import TrainConfig
+from fimsde.train.finetune import CURVE, finetune
+from fimsde.train.finetune_config import FinetuneConfig
+from fimsde.train.finetune_data import ScoredBatches, Windows, split
+from fimsde.train.finetune_objective import WindowObjective
+from fimsde.train.log import read_log
+from fimsde.train.pretrain import new_model
+from fimsde.transitions import to_transitions
+from problems import OrnsteinUhlenbeck
+
+PAPER = ModelConfig(embed=16, heads=2, encoder_layers=1, functional_layers=1, feed_forward=16, head_hidden=(16,))
+SHORT = FinetuneConfig(iterations=12, num_scored=32, validation_interval=4, patience=50, learning_rate=1e-2)
+
+
+def observed(dt, points=400, noise_std=0.0, dim=1, paths=1, seed=0):
+    times = np.arange(points) * dt
+    values = simulate(OrnsteinUhlenbeck(dim=dim), np.zeros((paths, dim)), times, substeps=20, seed=seed).values
+    values = values + noise_std * np.random.default_rng(seed).standard_normal(values.shape)
+    return read(values, dt=dt)
+
+
+@pytest.fixture(scope="module")
+def dense():
+    return observed(0.02)
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return FIMSDE(PAPER, seed=0).eval()
+
+
+@pytest.fixture(scope="module")
+def primed():
+    config = TrainConfig.preset("primed-tiny")
+    return new_model(config).eval()
+
+
+def state_bytes(model):
+    return {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(("paths", "share"), [(1, 0.2), (3, 0.1), (12, 0.25)])
+def test_every_step_is_learnt_from_or_held_out_but_never_both(paths, share):
+    obs = observed(0.1, points=40, paths=paths)
+    learnt, held = split(obs, share, seed=1)
+    rows = [np.column_stack([tr.y, tr.y + tr.dy, tr.dtau]) for tr in map(to_transitions, (learnt, held))]
+    together = np.concatenate(rows)
+    whole = to_transitions(obs)
+    expected = np.column_stack([whole.y, whole.y + whole.dy, whole.dtau])
+    assert sorted(map(tuple, together)) == sorted(map(tuple, expected))
+    assert len(rows[1]) == pytest.approx(share * len(whole), rel=0.1)
+    assert held.num_paths == (3 if paths == 12 else paths)
+
+
+def test_too_little_to_judge_is_an_error_and_nothing_need_be_held_out():
+    obs = observed(0.1, points=8)
+    with pytest.raises(InvalidObservationsError, match=r"8 observations in 1 paths is too little to"):
+        split(obs, 0.15, seed=0)
+    assert split(obs, 0.0, seed=0) == (obs, None)
+
+
+def test_windows_hold_what_follows_and_do_not_cross_paths():
+    obs = read([np.arange(5.0), np.arange(10.0, 14.0)], dt=0.5)
+    windows = Windows(to_transitions(obs), 3, 2, torch.float64)
+    found = windows.take(np.array([0, 2, 3, 4, 6]))
+    assert found.start[0, :, 0].tolist() == [0, 2, 3, 10, 12]
+    assert found.target[0, 0, :, 0].tolist() == [1, 2, 3]
+    assert found.valid[0].tolist() == [
+        [True] * 3,
+        [True, True, False],
+        [True, False, False],
+        [True] * 3,
+        [True, False, False],
+    ]
+    assert not found.start[..., 1].any()
+    assert found.dims.tolist() == [[True, False]]
+
+
+def test_batch_number_i_is_a_function_of_seed_and_i(dense):
+    windows = Windows(to_transitions(dense), 1, 3, torch.float32)
+    a, b, other = ScoredBatches(windows, 20, 0), ScoredBatches(windows, 20, 0), ScoredBatches(windows, 20, 1)
+    assert torch.equal(a[3].start, b[3].start)
+    assert not torch.equal(a[3].start, a[4].start)
+    assert not torch.equal(a[3].start, other[3].start)
+    assert len(set(a[3].start[0, :, 0].tolist())) == 20
+
+
+@pytest.mark.parametrize(
+    ("dt", "noise_std", "objective", "reason"),
+    [
+        (0.02, 0.0, "dense", "gaps are short"),
+        (0.02, 0.1, "filtered", "measurement noise of about"),
+        (0.8, 0.0, "filtered", "gaps are long"),
+    ],
+)
+def test_the_objective_follows_from_the_data(dt, noise_std, objective, reason, primed):
+    found = finetune(primed, observed(dt, 1500, noise_std), replace(SHORT, iterations=0))
+    assert found.objective == objective
+    assert reason in found.reason
+    asked = finetune(primed, observed(dt, 1500, noise_std), replace(SHORT, iterations=0, objective="sparse"))
+    assert (asked.objective, asked.reason) == ("sparse", "as asked for")
+
+
+@pytest.mark.parametrize("objective", ["dense", "sparse", "filtered"])
+def test_held_out_predictions_get_better_with_either_kind_of_model(objective, paper, primed, dense):
+    for model in (paper, primed):
+        before = state_bytes(model)
+        found = finetune(model, dense, replace(SHORT, objective=objective))
+        assert found.after.loss < found.before.loss
+        assert found.after.iteration > 0
+        assert [j.iteration for j in found.curve] == [0, 0, 4, 8, 12]  # as it was, the first guess, then iterations
+        assert (found.iterations, found.ended, found.skipped) == (12, "finished", 0)
+        assert state_bytes(model) == before
+        assert found.sde.num_transitions == dense.num_transitions
+
+
+def test_the_likelihood_is_in_the_units_of_the_data(paper, dense):
+    """In other units the same densities, up to the Jacobian; the model sees the same normalised numbers."""
+    config = replace(SHORT, iterations=4, objective="dense")
+    plain, moved = (finetune(paper, obs, config) for obs in (dense, dense.with_units(scale=8.0, time_scale=16.0)))
+    for a, b in ((plain.before, moved.before), (plain.after, moved.after)):
+        assert b.log_likelihood == pytest.approx(a.log_likelihood - np.log(8.0), abs=1e-4)
+
+
+def test_weights_that_predict_worse_are_not_kept(primed, dense):
+    """Q9 by construction: with an absurd learning rate the model stays what it was."""
+    found = finetune(primed, dense, replace(SHORT, learning_rate=5.0, clip=0.0, first_guess=False))
+    assert found.after == found.before
+    x = dense.grid(9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        np.testing.assert_allclose(found.sde.drift(x), fimsde.estimate(dense, primed).drift(x), rtol=1e-5)
+
+
+def test_training_ends_when_nothing_gets_better(paper, dense):
+    found = finetune(paper, dense, replace(SHORT, learning_rate=5.0, clip=0.0, iterations=60, patience=2))
+    assert (found.iterations, found.ended) == (8, "stopped early")
+
+
+def test_without_held_out_data_the_last_weights_are_kept(paper, dense):
+    found = finetune(paper, dense, replace(SHORT, learning_rate=5.0, clip=0.0, hold_out=0.0))
+    assert found.after.iteration == 12
+    assert found.after.loss > found.before.loss
+
+
+@pytest.mark.parametrize("parameters", ["all", "heads", "low-rank"])
+def test_only_what_was_chosen_learns(parameters, primed, dense):
+    found = finetune(primed, dense, replace(SHORT, parameters=parameters, hold_out=0.0, rank=2))
+    old, new = primed.state_dict(), found.model.state_dict()
+    changed = {name for name in old if not torch.equal(old[name], new[name])}
+    assert not [name for name in changed if name.startswith("log_variance_operator")]
+    assert (found.model.correction.drift_coefficients != 0).any()
+    heads = {name for name in old if ".head." in name and not name.startswith("log_variance")}
+    if parameters == "heads":
+        assert changed == heads
+    elif parameters == "all":
+        assert heads < changed
+    else:
+        assert not [name for name in changed if name.endswith("bias")]
+        for name in changed:
+            values = torch.linalg.svdvals((new[name] - old[name]).double())
+            assert (values[2:] < 1e-5 * values[0]).all(), name
+        assert len(changed) > 10
+
+
+def test_a_model_without_correction_has_the_weights_it_had(paper, dense):
+    found = finetune(paper, dense, replace(SHORT, correction=False))
+    assert found.model.config == paper.config
+    assert found.after.loss < found.before.loss
+
+
+def test_the_result_is_a_model_like_any_other(primed, dense, tmp_path):
+    found = finetune(primed, dense, SHORT)
+    found.save(tmp_path / "weights")
+    loaded = FIMSDE.from_pretrained(tmp_path / "weights")
+    assert loaded.config.correction
+    x = dense.values[::50]
+    for name in ("drift", "diffusion"):
+        np.testing.assert_array_equal(getattr(fimsde.estimate(dense, loaded), name)(x), getattr(found.sde, name)(x))
+    assert loaded.training_record["finetuning"]["chosen"]["objective"] == "dense"
+    again = finetune(loaded, dense, replace(SHORT, iterations=0))  # goes on from its own correction
+    assert again.before.log_likelihood == pytest.approx(found.after.log_likelihood, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(paper, dense, tmp_path):
+    generator = torch.get_rng_state()
+    results = [finetune(paper, dense, replace(SHORT, seed=seed), out=tmp_path / name) for name, seed in
+               (("a", 0), ("b", 0), ("c", 1))]  # fmt: skip
+    a, b, c = (state_bytes(found.model) for found in results)
+    assert a == b != c
+    assert torch.equal(torch.get_rng_state(), generator)
+    for name in ("curve.jsonl", "log.jsonl", "weights/model.safetensors", "weights/training.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("objective", ["dense", "filtered"])
+def test_ctrl_c_keeps_the_best_and_the_resumed_run_is_the_undisturbed_one(
+    objective, paper, dense, tmp_path, monkeypatch
+):
+    config = replace(SHORT, objective=objective, parameters="low-rank", observation_noise="learnt")
+    usual, calls = WindowObjective.__call__, iter(range(1000))
+
+    def interrupting(self, learner, steps):
+        if next(calls) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return usual(self, learner, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WindowObjective, "__call__", interrupting)
+        stopped = finetune(paper, dense, config, out=tmp_path / "a")
+    assert (stopped.ended, stopped.iterations) == ("interrupted", 6)
+    assert stopped.after == min(stopped.curve, key=lambda j: j.loss)
+    resumed = finetune(paper, dense, config, out=tmp_path / "a", resume=True)
+    whole = finetune(paper, dense, config, out=tmp_path / "b")
+    assert resumed.ended == "finished"
+    assert state_bytes(resumed.model) == state_bytes(whole.model)
+    assert resumed.after == whole.after
+    assert (tmp_path / "a" / "log.jsonl").read_bytes() == (tmp_path / "b" / "log.jsonl").read_bytes()
+
+
+def test_a_kill_between_checkpoint_and_judgement_loses_nothing(paper, dense, tmp_path):
+    """The judgement of the last checkpoint is made up for on resume."""
+    whole = finetune(paper, dense, SHORT, out=tmp_path / "a")
+    lines = (tmp_path / "a" / CURVE).read_text().splitlines(keepends=True)
+    (tmp_path / "a" / CURVE).write_text("".join(lines[:-1]))
+    again = finetune(paper, dense, SHORT, out=tmp_path / "a", resume=True)
+    assert again.curve == whole.curve
+    assert state_bytes(again.model) == state_bytes(whole.model)
+
+
+def test_a_folder_is_used_for_one_run_only(paper, dense, tmp_path):
+    with pytest.raises(CheckpointError, match="nothing to resume"):
+        finetune(paper, dense, SHORT, out=tmp_path / "a", resume=True)
+    assert not (tmp_path / "a" / "weights").exists()
+    finetune(paper, dense, SHORT, out=tmp_path / "a")
+    with pytest.raises(CheckpointError, match="holds a finetuning run"):
+        finetune(paper, dense, SHORT, out=tmp_path / "a")
+    with pytest.raises(CheckpointError, match=r"learning_rate is 0.01 there and 0.02 here"):
+        finetune(paper, dense, replace(SHORT, learning_rate=0.02), out=tmp_path / "a", resume=True)
+    with pytest.raises(CheckpointError, match="observations is"):
+        finetune(paper, observed(0.02, seed=5), SHORT, out=tmp_path / "a", resume=True)
+    with pytest.raises(CheckpointError, match="without a folder"):
+        finetune(paper, dense, SHORT, resume=True)
+
+
+def test_no_iterations_is_the_model_itself(paper, dense):
+    found = finetune(paper, dense, replace(SHORT, iterations=0))
+    assert (found.iterations, found.ended, len(found.curve)) == (0, "finished", 1)
+    assert found.after == found.before
+
+
+def test_measurement_noise_is_learnt(paper, monkeypatch, tmp_path):
+    """Noise of about a seventh of the standard deviation, from a start that is twice too large."""
+    obs = observed(0.02, points=1500, noise_std=0.06)
+    known = finetune_objective._measurement_noise
+    monkeypatch.setattr(finetune_objective, "_measurement_noise", lambda tr: (4 * known(tr)[0], known(tr)[1]))
+    config = replace(SHORT, iterations=30, num_scored=64, look_ahead=4, parameters="heads", validation_interval=30)
+    finetune(paper, obs, config, out=tmp_path / "run")
+    stds = [line["noise_std"] for line in read_log(tmp_path / "run")]
+    true = 0.06 / obs.values.std()
+    assert stds[0] == pytest.approx(2 * true, rel=0.2)
+    assert stds[-1] == pytest.approx(true, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"objective": "best"}, "objective is 'best'; expected one of auto, dense, sparse, filtered"),
+        ({"parameters": "some"}, "parameters is 'some'"),
+        ({"hold_out": 0.9}, "hold_out is 0.9; expected a share"),
+        ({"iterations": -1}, "iterations is -1"),
+        ({"substeps": 0}, "substeps is 0"),
+        ({"learning_rate": 0.0}, "learning_rate is 0"),
+        ({"patience": 0}, "patience is 0"),
+    ],
+)
+def test_wrong_settings_are_named(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        FinetuneConfig(**settings)
+
+
+def test_the_papers_settings():
+    dense, sparse = FinetuneConfig.paper("dense"), FinetuneConfig.paper("sparse")
+    assert (dense.num_scored, dense.substeps, sparse.num_scored, sparse.substeps) == (512, 1, 32, 10)
+    assert dense.loop().optimiser.learning_rate == 1e-5
+    assert (dense.correction, dense.hold_out, dense.loop().clip) == (False, 0, 0)
+
+
+def test_the_report_is_json(paper, dense, tmp_path):
+    found = finetune(paper, dense, replace(SHORT, iterations=4), out=tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert stored == json.loads(json.dumps(found.report()))
+    assert stored["before"]["iteration"] == 0
+    assert stored["objective"] == "dense"
+    assert "SDE" not in str(stored)
