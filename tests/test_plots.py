@@ -9,25 +9,10 @@ from fimsde.errors import ConfigError
 from fimsde.plots import BandSettings, plot, style, to_png
 from fimsde.plots.bands import has_band
 from fimsde.plots.sections import _closed
+from fitted import linear
 from problems import OrnsteinUhlenbeck
 
 FEW = BandSettings(resamples=4)
-
-
-def fit(observations, seed):
-    """Slope and noise of a linear equation by least squares: a method that is quick to fit again."""
-    a, b = observations.values[:-1], observations.values[1:]
-    dt = float(np.median(np.diff(observations.times)))
-    theta = -np.sum(a * (b - a)) / np.sum(a * a) / dt
-    return OrnsteinUhlenbeck(theta, float(np.std(b - a) / dt**0.5), observations.dim)
-
-
-def linear(dim, names=None, time_unit=None, num_points=400, refit=fit):
-    """A linear equation fitted to its own data."""
-    times = np.arange(num_points) * 0.1
-    values = fimsde.simulate(OrnsteinUhlenbeck(dim=dim), np.zeros((1, dim)), times, substeps=2, seed=3).values[0]
-    observations = fimsde.read(values, times=times, names=names, time_unit=time_unit)
-    return fimsde.result(fit(observations, 0), observations, refit=refit, method="least squares")
 
 
 def texts(figure):
@@ -110,8 +95,8 @@ def test_names_from_files_cannot_break_a_figure(name):
     ("name", "time_unit", "drift", "diffusion"),
     [
         ("x (mm)", "s", "drift of x (mm / s)", "diffusion √g of x (mm / √s)"),
-        ("speed [m/s]", "h", "drift of speed ((m/s) / h)", "diffusion √g of speed ((m/s) / √h)"),
-        ("price", None, "drift of price (price / time)", "diffusion √g of price (price / √time)"),
+        ("speed [m/s]", "h", "drift of speed ((m/s) / h)", "diffusion √g of speed\n((m/s) / √h)"),
+        ("price", None, "drift of price (price / time)", "diffusion √g of price\n(price / √time)"),
     ],
 )
 def test_labels_carry_the_units(name, time_unit, drift, diffusion):

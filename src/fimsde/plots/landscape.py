@@ -120,7 +120,9 @@ def _draw_marginal(axes: Axes, density: StationaryDensity, component: int, resul
         shares = density.histogram.sum(axis=others) * float(np.prod([np.diff(edges[k])[0] for k in others]))
         axes.stairs(shares, edges[component], fill=True, color="0.8", label="observed")
     axes.plot(density.axes[component], density.marginal(component), color=style.ESTIMATE, label="stationary")
-    axes.set(xlabel=style.state_label(result.names[component]), ylabel=f"density of {quantity} (1 / {unit})")
+    axes.set(
+        xlabel=style.state_label(result.names[component]), ylabel=style.broken(f"density of {quantity} (1 / {unit})")
+    )
     axes.set_ylim(bottom=0)
 
 

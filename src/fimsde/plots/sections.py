@@ -93,7 +93,7 @@ def plot_sections(
             if which == "drift":
                 grid[i, j].axhline(0, color="0.6", lw=0.7, zorder=0.5)
     for i in range(result.dim):
-        grid[i, 0].set_ylabel(label(result.names[i], result.time_unit).replace(" (", "\n(", 1))
+        grid[i, 0].set_ylabel(label(result.names[i], result.time_unit).replace(" (", "\n("))
     style.legend_below(figure, grid[0, 0])
     figure.suptitle(f"{which} along each axis, the other components at their median", x=0.01, ha="left", fontsize=9)
     return figure

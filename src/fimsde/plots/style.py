@@ -38,7 +38,8 @@ LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn
     "lines.linewidth": 1.4,
     "text.parse_math": False,  # names come from users' files: a dollar sign is a dollar sign
 }
-_LONGEST = 28  # characters of a name in a label
+_LONGEST = 20  # characters of a name in a label
+_LONGEST_LINE = 30  # characters of a label before its unit goes to a line of its own
 _MOST_TICKS = 600  # of a rug
 _NAME_AND_UNIT = re.compile(r"^(?P<name>.*\S)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]$")
 
@@ -86,13 +87,13 @@ def time_label(time_unit: str | None) -> str:
 def drift_label(name: str, time_unit: str | None) -> str:
     """The drift of a component in state per time."""
     quantity, unit = split_unit(name)
-    return f"drift of {quantity} ({drift_unit(unit, time_unit)})"
+    return broken(f"drift of {quantity} ({drift_unit(unit, time_unit)})")
 
 
 def diffusion_label(name: str, time_unit: str | None) -> str:
     """The diffusion sqrt(g) of a component in state per square root of time."""
     quantity, unit = split_unit(name)
-    return f"diffusion √g of {quantity} ({_grouped(unit)} / √{_grouped(time_unit or 'time')})"
+    return broken(f"diffusion √g of {quantity} ({_grouped(unit)} / √{_grouped(time_unit or 'time')})")
 
 
 def drift_unit(unit: str, time_unit: str | None) -> str:
@@ -140,6 +141,11 @@ def limits(*shown: Float[Array, "..."], margin: float = 0.08) -> tuple[float, fl
     low, high = float(values.min()), float(values.max())
     room = margin * (high - low) or margin * abs(high) or 1.0
     return low - room, high + room
+
+
+def broken(label: str) -> str:
+    """A long label with its unit on a second line."""
+    return label if len(label) <= _LONGEST_LINE else label.replace(" (", "\n(", 1)
 
 
 def _grouped(unit: str) -> str:

@@ -1,0 +1,139 @@
+"""Everything a report says about a result, computed once; what cannot be computed is a sentence that says why."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fimsde._version import __version__
+from fimsde.analysis.check import Checks
+from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.equation import Equation
+from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.result import Result
+from fimsde.errors import ConfigError, FimsdeError
+from fimsde.observations import Observations
+from fimsde.replay import Replay, replay
+from fimsde.report.health import Health, health
+from fimsde.report.origin import data_hash, weights_hash
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+STEPS = ("data", "fixed points", "density", "simulation", "verdicts", "equation")
+_PARTS = ("points", "density", "replay", "checks", "equation")  # that may be impossible to compute
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was found about a result; a sentence in place of what could not be computed.
+
+    Attributes:
+        result: The result.
+        observations: Its data.
+        seed: Of simulations and checks.
+        health, points, density, replay, checks, equation: See there.
+    """
+
+    result: Result
+    observations: Observations
+    seed: int
+    health: Health
+    points: tuple[FixedPoint, ...] | str
+    density: StationaryDensity | str
+    replay: Replay | str
+    checks: Checks | str
+    equation: Equation | str
+
+    def record(self) -> dict[str, Any]:
+        """The findings in numbers, ready for JSON: units of the data, null for what is not finite."""
+        obs = self.observations
+        found: dict[str, Any] = {
+            "fimsde": __version__,
+            "method": self.result.method,
+            "names": list(obs.names),
+            "time_unit": obs.time_unit,
+            "paths": obs.num_paths,
+            "observations": obs.num_points,
+            "transitions": obs.num_transitions,
+            "remarks": list(self.health.remarks),
+            "seed": self.seed,
+            "weights_sha256": weights_hash(self.result),
+            "data_sha256": data_hash(obs),
+        }
+        reasons = {name: value for name in _PARTS if isinstance(value := getattr(self, name), str)}
+        return _finite(found | dict(self._parts()) | {"not_computed": reasons})
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        if not isinstance(self.points, str):
+            yield "fixed_points", [_point(p) for p in self.points]
+        if isinstance(d := self.density, StationaryDensity):
+            numbers = {"mean": d.mean().tolist(), "variance": d.variance().tolist(), "distance": d.distance()}
+            yield "stationary_density", numbers | {"unsupported_share": d.unsupported_share}
+        if isinstance(r := self.replay, Replay):
+            yield "simulated", {"paths": r.num_simulated, "diverged": r.num_diverged}
+        if isinstance(self.checks, Checks):
+            keys = ("name", "status", "number", "sentence", "next_step")
+            yield "verdicts", [{key: getattr(v, key) for key in keys} for v in self.checks]
+        if isinstance(e := self.equation, Equation):
+            yield "equation", {"text": str(e), "latex": e.latex(), "python": e.code()}
+
+
+def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Findings:
+    """Analyse a result.
+
+    Args:
+        result: Any result with observations, of up to three components.
+        seed: Seed of simulations and checks.
+        progress: Called with a few words after every one of `STEPS`.
+    """
+    observations = result.observations
+    if observations is None:
+        raise ConfigError("a report needs observations, and this equation has none. Pass them to fimsde.result.")
+    if result.dim > 3:
+        raise ConfigError(f"the equation has {result.dim} components; a report shows up to three.")
+    tell = progress or (lambda label: None)
+
+    def step(label: str, compute: Callable[[], T]) -> T:
+        value = compute()
+        tell(label)
+        return value
+
+    return Findings(
+        result=result,
+        observations=observations,
+        seed=seed,
+        health=step("data", lambda: health(observations)),
+        points=step("fixed points", lambda: _or_reason(result.fixed_points)),
+        density=step("density", lambda: _or_reason(result.stationary_density)),
+        replay=step("simulation", lambda: _or_reason(lambda: replay(result, seed=seed))),
+        checks=step("verdicts", lambda: _or_reason(lambda: result.check(seed=seed))),
+        equation=step("equation", lambda: _or_reason(result.equation)),
+    )
+
+
+def _or_reason(compute: Callable[[], T]) -> T | str:
+    try:
+        return compute()
+    except FimsdeError as error:
+        return str(error)
+
+
+def _point(point: FixedPoint) -> dict[str, Any]:
+    eigenvalues = [[float(e.real), float(e.imag)] for e in point.eigenvalues]
+    return {"x": point.x.tolist(), "kind": point.kind, "eigenvalues": eigenvalues, "data_nearby": point.inside}
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity and no NaN."""
+    match value:
+        case dict():
+            return {str(k): _finite(v) for k, v in value.items()}
+        case list() | tuple():
+            return [_finite(v) for v in value]
+        case bool() | np.bool_():
+            return bool(value)
+        case float() | np.floating():
+            return float(value) if math.isfinite(value) else None
+    return value

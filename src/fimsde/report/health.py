@@ -1,0 +1,75 @@
+"""The data in numbers, and what a careful reader would notice about them before any equation is looked at."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.observations import Observations
+from fimsde.shapes import Array, Float64
+from fimsde.transitions import to_transitions
+
+_FEW = 128  # transitions: the smallest context models were trained on
+_STANDING = 0.05  # share of steps without any movement that is worth a word
+_FEW_VALUES = 50  # distinct values of a component: coarse
+_LONG = 5.0  # times the median gap
+_JUMP = 8.0  # robust standard deviations of a step
+
+
+@dataclass(frozen=True, eq=False)
+class Health:
+    """Data in numbers.
+
+    Attributes:
+        quantiles: Smallest, 5 %, median, 95 % and largest value of each component.
+        deviations: Standard deviation of each component.
+        gaps: Shortest, median and longest time between observations.
+        span: Time covered by all paths together.
+        remarks: Sentences on what to keep in mind.
+    """
+
+    quantiles: Float64[Array, "5 dim"]
+    deviations: Float64[Array, " dim"]
+    gaps: tuple[float, float, float]
+    span: float
+    remarks: tuple[str, ...]
+
+
+def health(observations: Observations) -> Health:
+    """Look at the data."""
+    steps = to_transitions(observations)
+    gaps = tuple(float(q) for q in np.quantile(steps.dtau, [0, 0.5, 1]))
+    return Health(
+        quantiles=np.quantile(observations.values, [0, 0.05, 0.5, 0.95, 1], axis=0),
+        deviations=observations.values.std(axis=0),
+        gaps=gaps,  # type: ignore[arg-type]  # three quantiles
+        span=float(steps.dtau.sum()),
+        remarks=tuple(_remarks(observations, steps.dy, steps.dtau)),
+    )
+
+
+def _remarks(observations: Observations, dy: Float64[Array, "n dim"], dtau: Float64[Array, " n"]) -> Iterator[str]:
+    if len(dy) < _FEW:
+        yield f"{len(dy)} transitions are few: models were trained on {_FEW} and more, so expect a rough estimate."
+    typical = float(np.median(dtau))
+    long = int(np.sum(dtau > _LONG * typical))
+    if long:
+        yield (
+            f"{long} of {len(dtau)} gaps are longer than {_LONG:g} times the median gap; each counts as one long step, "
+            "nothing is interpolated."
+        )
+    for name, move, values in zip(observations.names, dy.T, observations.values.T, strict=True):
+        standing = float(np.mean(move == 0))
+        if standing > _STANDING:
+            yield f"{name}: {standing:.0%} of the steps do not move at all. Was it held, or recorded too coarsely?"
+        distinct = len(np.unique(values))
+        if distinct < min(_FEW_VALUES, len(values) // 2):
+            yield f"{name}: only {distinct} distinct values, so steps are rounded and the diffusion suffers."
+        scaled = move / np.sqrt(dtau)
+        spread = 1.4826 * float(np.median(np.abs(scaled - np.median(scaled))))
+        jumps = int(np.sum(np.abs(scaled - np.median(scaled)) > _JUMP * spread)) if spread > 0 else 0
+        if jumps:
+            yield (
+                f"{name}: {jumps} steps are larger than {_JUMP:g} robust standard deviations. Jumps or outliers are "
+                "not part of the model; look at them."
+            )

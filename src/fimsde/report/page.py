@@ -1,0 +1,103 @@
+"""Result -> report.html: sections one after the other, then one file that appears complete or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fimsde._version import __version__
+from fimsde.analysis.result import Result
+from fimsde.errors import ConfigError
+from fimsde.plots import BandSettings
+from fimsde.plots.bands import has_band
+from fimsde.report import sections
+from fimsde.report.blocks import Section
+from fimsde.report.findings import STEPS, Findings, Progress, find
+
+_SECTIONS = 8
+
+
+def num_steps(result: Result, bands: BandSettings) -> int:
+    """How often `find` and `write_report` together call their `progress`."""
+    return len(STEPS) + _SECTIONS + (bands.resamples if has_band(result) else 0)
+
+
+def write_report(
+    result: Result | Findings,
+    path: str | Path,
+    *,
+    bands: BandSettings | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Path:
+    """Write a page about a result and its data.
+
+    Args:
+        result: Any result with observations, of up to three components; or what `find` found about it.
+        path: The file; replaced if it exists.
+        bands: How bands are made.
+        seed: Seed of simulations and checks.
+        progress: Called with a few words after every step; see `num_steps`.
+
+    Returns:
+        The path of the page.
+    """
+    target = Path(path)
+    if not target.absolute().parent.is_dir() or target.is_dir():
+        raise ConfigError(f"cannot write {str(target)!r}: its folder is missing, or it is one. Choose a file name.")
+    tell = progress or (lambda label: None)
+    found = result if isinstance(result, Findings) else find(result, seed, tell)
+    made = list(_sections(found, bands or BandSettings(seed=seed), tell))
+    _write(target, render(sections.heading(found.result), made))
+    return target
+
+
+def render(title: str, made: list[Section]) -> str:
+    """The page; every text is escaped."""
+    environment = Environment(
+        loader=PackageLoader("fimsde.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    created = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    template = environment.get_template("page.html.jinja")
+    return template.render(title=title, sections=made, version=__version__, created=created)
+
+
+def _sections(found: Findings, bands: BandSettings, progress: Progress) -> Iterator[Section]:
+    yield sections.data(found)
+    progress("data")
+    if has_band(found.result) and bands.resamples:
+        progress("band 1")
+        for k in range(2, bands.resamples + 1):  # kept by the result: figures ask for all of them at once
+            found.result.resampled(k, bands.seed)
+            progress(f"band {k}")
+    for label, make in (
+        ("drift and diffusion", lambda: sections.fields(found.result, bands)),
+        ("fixed points and densities", lambda: sections.landscape(found)),
+        ("simulated against observed", lambda: sections.simulated(found)),
+        ("verdicts", lambda: sections.verdicts(found)),
+        ("equation", lambda: sections.equation(found)),
+        ("reproducibility", lambda: sections.reproducibility(found, bands)),
+        ("citation", sections.citation),
+    ):
+        yield make()
+        progress(label)
+
+
+def _write(target: Path, text: str) -> None:
+    partial = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".partial", dir=target.absolute().parent)
+        partial = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        partial.chmod(0o644)
+        partial.replace(target)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}. Choose another place.") from error
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,213 @@
+"""The sections of a report, in the order in which a reviewer asks for them."""
+
+from collections.abc import Callable
+
+from fimsde import plots
+from fimsde._version import __version__
+from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.result import Result
+from fimsde.errors import FimsdeError
+from fimsde.plots import BandSettings, Picture, to_png
+from fimsde.plots.bands import has_band
+from fimsde.plots.style import WIDTH, split_unit
+from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
+from fimsde.report.findings import Findings
+from fimsde.report.formulas import formula_images, terms
+from fimsde.report.origin import data_hash, versions, weights_hash
+
+_DIGITS = 4
+_CITATION = """\
+Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic
+Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
+
+The fimsde developers. fimsde: zero-shot inference of stochastic differential equations. Version {version}."""
+
+
+def data(found: Findings) -> Section:
+    """Data summary and health."""
+    observations, numbers = found.observations, found.health
+    unit = observations.time_unit or "time units"
+    low, middle, high = (f"{g:.{_DIGITS}g}" for g in numbers.gaps)
+    gap = f"{middle} {unit}" if low == high else f"{middle} {unit} in the median, from {low} to {high}"
+    summary = properties(
+        ("observations", f"{observations.num_points} in {observations.num_paths} path(s)"),
+        ("transitions", str(observations.num_transitions)),
+        ("components", ", ".join(observations.names)),
+        ("time between observations", gap),
+        ("time covered", f"{numbers.span:.{_DIGITS}g} {unit}"),
+    )
+    rows = [
+        (name, *(f"{q:.{_DIGITS}g}" for q in numbers.quantiles[:, j]), f"{numbers.deviations[j]:.{_DIGITS}g}")
+        for j, name in enumerate(observations.names)
+    ]
+    head = ("component", "smallest", "5 %", "median", "95 %", "largest", "std")
+    remarks = [Note("caution", remark) for remark in numbers.remarks]
+    quiet = [Note("good", "Nothing about the data themselves calls for caution.")]
+    return Section("data", "Data", (summary, table(head, rows), *(remarks or quiet)))
+
+
+def fields(result: Result, bands: BandSettings) -> Section:
+    """Drift and diffusion with bands."""
+    blocks: list[Block] = [
+        Paragraph(
+            "The equation is dx = f(x) dt + diag(√g(x)) dW in the sense of Ito, in the units of the data. The drift f "
+            "is the mean rate of change; the diffusion √g is the root of the variance rate. Grey is where no data are "
+            "nearby: there, values are extrapolated."
+        )
+    ]
+    if has_band(result) and bands.resamples:
+        blocks.append(
+            Paragraph(
+                f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
+                f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
+            )
+        )
+    else:
+        blocks.append(Note("caution", "This equation was not fitted to the data, so there are no bands."))
+    blocks += _figures(("drift and diffusion", lambda: plots.plot(result, "fields", bands=bands)))
+    if result.dim > 1:
+        blocks += _figures(
+            ("drift along each axis", lambda: plots.plot(result, "drift", bands=bands)),
+            ("diffusion along each axis", lambda: plots.plot(result, "diffusion", bands=bands)),
+        )
+    return Section("fields", "Drift and diffusion", tuple(blocks))
+
+
+def landscape(found: Findings) -> Section:
+    """Fixed points, potential, stationary density."""
+    result, blocks = found.result, [_fixed_points(found)]
+    if result.dim > 2:
+        blocks.append(Paragraph("Potential and stationary density are computed in one and two dimensions."))
+    elif isinstance(density := found.density, str):
+        blocks.append(Note("caution", density))
+    else:
+        blocks += _figures(
+            ("potential with fixed points", lambda: plots.plot(result, "potential")),
+            ("stationary density and histogram", lambda: plots.plot(result, "density")),
+        )
+        blocks.append(
+            Paragraph(
+                f"The stationary density solves the Fokker-Planck equation with reflecting walls around the data. It "
+                f"is {density.distance():.2f} away from the histogram in total variation (0: equal, 1: nothing in "
+                f"common); {density.unsupported_share:.1%} of it lies where no data are nearby, "
+                f"{density.edge_share:.1%} at the walls. Short records differ from their long-run density by chance."
+            )
+        )
+    return Section("landscape", "Fixed points, potential, stationary density", tuple(blocks))
+
+
+def simulated(found: Findings) -> Section:
+    """Simulated against observed."""
+    if isinstance(played := found.replay, str):
+        return Section("simulated", "Simulated against observed", (Note("caution", played),))
+    outside = played.outside(*found.observations.box(0.1))
+    blocks: list[Block] = [
+        Paragraph(
+            f"The equation was simulated {len(played.values)} times from the starts of the data at their times. "
+            f"{outside:.1%} of the simulated states are outside the range of the data widened by a tenth."
+        )
+    ]
+    if played.num_diverged:
+        share = f"{played.num_diverged} of {played.num_simulated}"
+        blocks.append(Note("bad", f"{share} simulated paths diverged: do not simulate this equation for long."))
+    blocks += _figures(
+        ("observed and simulated paths", lambda: plots.plot_paths(played)),
+        ("densities and autocorrelations of data and simulations", lambda: plots.plot_statistics(played)),
+    )
+    return Section("simulated", "Simulated against observed", tuple(blocks))
+
+
+def verdicts(found: Findings) -> Section:
+    """What the checks say."""
+    if isinstance(checks := found.checks, str):
+        return Section("verdicts", "Verdicts", (Note("caution", checks),))
+    notes = [Note(v.status, f"{_sentence(v.sentence)} {v.next_step}".strip(), _sentence(v.name)) for v in checks]
+    return Section("verdicts", "Verdicts", tuple(notes))
+
+
+def equation(found: Findings) -> Section:
+    """The formula."""
+    if isinstance(formula := found.equation, str):
+        return Section("equation", "Equation", (Note("caution", formula),))
+    rows: list[tuple[str, ...]] = []
+    for j, name in enumerate(formula.names):
+        for what, polynomials in (("drift", formula.drift_terms), ("g", formula.diffusion_sq_terms)):
+            rows += [(f"{what} of {name}", *row) for row in terms(polynomials, j, formula.symbols)]
+    explained = min(float(p.explained.min()) for p in (formula.drift_terms, formula.diffusion_sq_terms))
+    shifts = [f"{s} - {o:g}" for s, o in zip(formula.symbols, formula.origin, strict=True) if o]
+    origin = f" Terms are in powers of {', '.join(shifts)}." if shifts else ""
+    blocks: list[Block] = [
+        Paragraph(
+            "Sparse polynomials read out of the estimated fields where data are; terms were kept by the Bayesian "
+            f"information criterion. They explain at least {explained:.1%} of the mean square of every field.{origin}"
+        ),
+        *formula_images(formula),
+        table(("field", "term", "coefficient", "standard error"), rows),
+        Code(formula.latex(), "LaTeX"),
+        Code(formula.code(), "Python code"),
+    ]
+    return Section("equation", "Equation", tuple(blocks))
+
+
+def reproducibility(found: Findings, bands: BandSettings) -> Section:
+    """Versions, seeds, checksums."""
+    rows = [
+        ("method", found.result.method),
+        ("weights, SHA-256", weights_hash(found.result) or "no weights"),
+        ("data, SHA-256", data_hash(found.observations)),
+        ("seed", str(found.seed)),
+        ("bands", f"{bands.resamples} resamples, level {bands.level:g}, seed {bands.seed}"),
+        *versions(),
+    ]
+    return Section("reproducibility", "Reproducibility", (properties(*rows),))
+
+
+def citation() -> Section:
+    """How to cite."""
+    return Section("citation", "Citation", (Code(_CITATION.format(version=__version__)),))
+
+
+def _fixed_points(found: Findings) -> Block:
+    if isinstance(points := found.points, str):
+        return Note("caution", points)
+    if not points:
+        return Paragraph("The drift vanishes nowhere in the range of the data: no fixed point.")
+    head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
+    return table(head, [_point(p) for p in points], "States at which the drift vanishes.")
+
+
+def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
+    """Pictures; what cannot be computed says why instead."""
+    blocks: list[Block] = []
+    for what, draw in drawn:
+        try:
+            figure = draw()
+            share = min(1.0, figure.get_figwidth() / WIDTH)
+            blocks.append(Image(to_png(figure), what, caption=f"{_sentence(what)}.", share=share))
+        except FimsdeError as error:
+            blocks.append(Note("caution", str(error)))
+    return blocks
+
+
+def _point(point: FixedPoint) -> tuple[str, ...]:
+    return (
+        *(f"{x:.{_DIGITS}g}" for x in point.x),
+        point.kind,
+        ", ".join(_complex(e) for e in point.eigenvalues),
+        "yes" if point.inside else "no",
+    )
+
+
+def _complex(number: complex) -> str:
+    if abs(number.imag) < 1e-9 * max(abs(number), 1e-300):
+        return f"{number.real:.3g}"
+    return f"{number.real:.3g} {'+' if number.imag > 0 else '-'} {abs(number.imag):.3g}i"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def heading(result: Result) -> str:
+    """The title of the page."""
+    return "Stochastic differential equation of " + ", ".join(split_unit(name)[0] for name in result.names)

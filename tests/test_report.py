@@ -1,0 +1,189 @@
+"""The report: sections in order, nothing from outside, text of users as text, complete or absent."""
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import fimsde
+from fimsde.errors import ConfigError
+from fimsde.plots import BandSettings
+from fimsde.report import find, num_steps, page, write_report
+from fimsde.report.health import health
+from fimsde.report.origin import data_hash, weights_hash
+from fitted import linear
+from problems import OrnsteinUhlenbeck
+
+FEW = BandSettings(resamples=3)
+EVIL = "<script>alert(1)</script>\"'>&"
+ORDER = ["data", "fields", "landscape", "simulated", "verdicts", "equation", "reproducibility", "citation"]
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.sections, self.sources, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        if tag == "section":
+            self.sections.append(given["id"])
+        self.sources += [given[key] for key in ("src", "href", "srcset", "data") if given.get(key)]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A report on two components, one with an evil name, and the file it is in."""
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    result = linear(2, names=[EVIL, "b (mm)"], time_unit="s<b>")
+    calls = []
+    write_report(result, file, bands=FEW, seed=1, progress=calls.append)
+    return result, file, calls
+
+
+def test_sections_come_in_the_promised_order_and_link_to_each_other(written):
+    found = Page(written[1].read_text())
+    assert found.sections == ORDER
+    assert [s for s in found.sources if s.startswith("#")] == [f"#{name}" for name in ORDER]
+
+
+def test_the_page_needs_nothing_but_itself(written):
+    found = Page(written[1].read_text())
+    assert not {"script", "link", "iframe", "object", "embed"} & set(found.tags)
+    assert all(s.startswith(("#", "data:image/png;base64,", "data:image/svg+xml;base64,")) for s in found.sources)
+    assert "url(" not in written[1].read_text()
+    assert "default-src 'none'" in written[1].read_text()
+
+
+def test_text_from_users_is_text(written):
+    raw = written[1].read_text()
+    assert "<script" not in raw
+    assert "s<b>" not in raw
+    found = Page(raw)
+    assert EVIL in found.text
+    pictures = [s.partition(",") for s in found.sources if s.startswith("data:image/svg")]
+    assert pictures
+    for _, _, content in pictures:
+        assert b"<script" not in base64.b64decode(content)
+
+
+def test_numbers_are_those_of_the_result(written):
+    result, file, _ = written
+    found = Page(file.read_text())
+    assert "400 in 1 path(s)" in found.text
+    assert data_hash(result.observations) in found.text
+    assert fimsde.__version__ in found.text
+    for verdict in result.check(seed=1):
+        assert verdict.next_step in found.text
+    for line in str(result.equation()).splitlines()[:2]:
+        assert line in [unescape(alt) for alt in re.findall(r'alt="([^"]*)"', file.read_text())]
+
+
+def test_progress_counts_every_step(written):
+    result, _, calls = written
+    assert len(calls) == num_steps(result, FEW)
+
+
+def test_a_report_replaces_its_file_and_leaves_nothing_else(tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text("old")
+    write_report(linear(1), file, bands=BandSettings(resamples=2))
+    assert file.read_text().startswith("<!DOCTYPE html>")
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_interrupted_report_leaves_what_was_there(tmp_path, monkeypatch):
+    file = tmp_path / "report.html"
+    file.write_text("old")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, "render", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(linear(1), file, bands=BandSettings(resamples=0))
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_cannot_be_computed_says_why_and_the_rest_is_there(tmp_path):
+    observations = linear(1).observations
+    holes = fimsde.FunctionSDE(1, lambda x: -x, lambda x: np.where(np.abs(x) < 0.02, np.nan, 1.0))
+    file = write_report(fimsde.result(holes, observations, method="holes"), tmp_path / "r.html")
+    found = Page(file.read_text())
+    assert found.sections == ORDER
+    assert "not finite" in found.text
+    assert "was not fitted to the data" in found.text
+
+
+@pytest.mark.parametrize("where", ["missing/report.html", "."])
+def test_an_impossible_place_is_refused_before_any_work(tmp_path, where):
+    with pytest.raises(ConfigError, match="Choose a file name"):
+        write_report(linear(1), tmp_path / where)
+
+
+def test_a_textbook_system_without_data_has_no_report(tmp_path):
+    with pytest.raises(ConfigError, match="needs observations"):
+        write_report(fimsde.result(OrnsteinUhlenbeck()), tmp_path / "r.html")
+
+
+def test_three_components_are_reported(tmp_path):
+    file = write_report(linear(3, num_points=150), tmp_path / "r.html", bands=BandSettings(resamples=2))
+    assert Page(file.read_text()).sections == ORDER
+
+
+def test_the_record_is_json_with_null_for_what_is_not_finite():
+    import json
+
+    record = find(linear(1), seed=2).record()
+    text = json.dumps(record, allow_nan=False)
+    assert json.loads(text)["seed"] == 2
+    assert record["weights_sha256"] is None
+    assert record["fixed_points"][0]["kind"] == "stable node"
+    assert abs(record["fixed_points"][0]["x"][0]) < 0.2
+    assert record["not_computed"] == {}
+
+
+def test_the_weights_hash_is_that_of_the_file():
+    from fimsde.estimation import BUNDLED
+
+    result = fimsde.estimate(linear(1).observations)
+    assert weights_hash(result) == hashlib.sha256((BUNDLED / "model.safetensors").read_bytes()).hexdigest()
+
+
+def test_the_data_hash_notices_every_change():
+    obs = linear(1).observations
+    moved = obs.values.copy()
+    moved[5] += 1e-12
+    others = [replace(obs, values=moved), replace(obs, times=obs.times + 1), replace(obs, names=("z",))]
+    assert len({data_hash(o) for o in [obs, *others]}) == 4
+    assert data_hash(replace(obs, values=obs.values.copy())) == data_hash(obs)
+
+
+def test_remarks_name_what_is_odd_about_the_data_and_nothing_else():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.standard_normal(1000))
+    assert health(fimsde.read(walk, dt=1.0)).remarks == ()
+    few = health(fimsde.read(walk[:50], dt=1.0)).remarks
+    assert len(few) == 1
+    assert "few" in few[0]
+    jump = health(fimsde.read(np.where(np.arange(1000) < 500, walk, walk + 100), dt=1.0)).remarks
+    assert len(jump) == 1
+    assert "1 steps are larger" in jump[0]
+    held = health(fimsde.read(np.repeat(walk[:500], 2), dt=1.0)).remarks
+    assert any("do not move" in remark for remark in held)
+    times = np.arange(1000.0) + 50 * (np.arange(1000) >= 400)
+    gaps = health(fimsde.read(walk, times=times)).remarks
+    assert any("1 of 999 gaps" in remark for remark in gaps)
