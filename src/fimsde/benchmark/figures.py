@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fimsde.benchmark.methods import Method
-from fimsde.benchmark.published import published
+from fimsde.benchmark.published import Published, published
 from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import TITLES
 from fimsde.benchmark.tasks import Comparison, Problem, Task, load
 from fimsde.errors import ConfigError
 from fimsde.grid import regular_grid
-from fimsde.sde import SDE
+from fimsde.sde import SDE, fields
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import simulation_seed
 
@@ -44,8 +44,9 @@ def _curves(problem: Problem, equations: Sequence[tuple[str, SDE]], seed: int) -
     assert problem.nodes is not None, "known systems have a grid"
     x = problem.nodes
     for (title, sde), colour, axes in zip(equations, (_TRUTH, *_COLOURS), paths, strict=False):
-        drift.plot(x[:, 0], sde.drift(x)[:, 0], color=colour, lw=1.2, label=title)
-        diffusion.plot(x[:, 0], sde.diffusion(x)[:, 0], color=colour, lw=1.2)
+        f, root_g = fields(sde, x)  # without warnings: the grid of the paper leaves the data
+        drift.plot(x[:, 0], f[:, 0], color=colour, lw=1.2, label=title)
+        diffusion.plot(x[:, 0], root_g[:, 0], color=colour, lw=1.2)
         _draw_paths(axes, sde, problem.comparisons[0], seed, title, colour)
     low, high = np.quantile(problem.observations.values[:, 0], [0.005, 0.995])
     for axes, name in ((drift, "drift"), (diffusion, "diffusion √g")):
@@ -61,14 +62,23 @@ def _planes(problem: Problem, equations: Sequence[tuple[str, SDE]], seed: int) -
     figure = Figure(figsize=(2.6 * len(equations), 5.2), layout="constrained")
     top, bottom = figure.subplots(2, len(equations), squeeze=False)
     assert problem.nodes is not None, "known systems have a grid"
+    assert problem.truth is not None, "known systems have a truth"
     low, high = problem.nodes.min(axis=0), problem.nodes.max(axis=0)
+    darkest = 2 * np.linalg.norm(problem.truth.diffusion(problem.nodes), axis=1).max()  # one scale for all columns
     corner = regular_grid(low, high, _ARROWS)
     for (title, sde), colour, above, below in zip(equations, (_TRUTH, *_COLOURS), top, bottom, strict=False):
-        size = np.linalg.norm(sde.diffusion(problem.nodes), axis=1).reshape(len(problem.nodes[:, 0]) // 32, 32).T
+        size = np.linalg.norm(fields(sde, problem.nodes)[1], axis=1).reshape(len(problem.nodes[:, 0]) // 32, 32).T
         above.imshow(
-            size, origin="lower", extent=(low[0], high[0], low[1], high[1]), aspect="auto", cmap="Oranges", alpha=0.6
+            size,
+            origin="lower",
+            extent=(low[0], high[0], low[1], high[1]),
+            aspect="auto",
+            cmap="Oranges",
+            alpha=0.6,
+            vmin=0.0,
+            vmax=darkest,
         )
-        arrow = sde.drift(corner)
+        arrow = fields(sde, corner)[0]
         arrow = arrow / np.maximum(np.linalg.norm(arrow, axis=1, keepdims=True), 1e-12)
         above.quiver(*corner.T, *arrow.T, color=colour, scale=1.6 * _ARROWS, width=0.004)
         above.set_title(title, fontsize=9)
@@ -111,9 +121,9 @@ def convergence(cells: Sequence[Cell]) -> Figure:
     figure = Figure(figsize=(3.2 * len(systems), 3), layout="constrained")
     for system, axes in zip(systems, figure.subplots(1, len(systems), squeeze=False)[0], strict=True):
         for entries, style, mark in ((mine, "-o", ""), (paper, "--", " (published)")):
-            here = [e for e in entries if e.system == system]
-            for title in dict.fromkeys(e.title for e in here):
-                line = sorted((_iterations(e.setting), e.mean, e.std or 0.0) for e in here if e.title == title)
+            here = [(_label(e), e) for e in entries if e.system == system]
+            for title in dict.fromkeys(label for label, _ in here):
+                line = sorted((_iterations(e.setting), e.mean, e.std or 0.0) for label, e in here if label == title)
                 steps, mean, spread = np.array(line).T
                 axes.errorbar(steps, mean, spread, fmt=style, ms=3, lw=1, capsize=2, label=title + mark)
         axes.set_xscale("symlog", linthresh=20)
@@ -121,6 +131,10 @@ def convergence(cells: Sequence[Cell]) -> Figure:
         axes.set_xlabel("iterations")
     axes.legend(frameon=False, fontsize=7)
     return figure
+
+
+def _label(entry: Cell | Published) -> str:
+    return f"{entry.title}, {entry.comparison}" if entry.comparison else entry.title
 
 
 def _iterations(setting: str) -> int:
