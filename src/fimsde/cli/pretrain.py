@@ -21,6 +21,7 @@ def pretrain(
     data: Annotated[Path | None, typer.Option(help="Read equations made by `fimsde generate`.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder of stored contexts; what is missing is made.")] = None,
     cache_equations: Annotated[int | None, typer.Option(min=1, help="How many contexts the cache holds.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Weights to begin with, in place of random ones.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make batches and contexts beside this one.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
@@ -47,7 +48,7 @@ def pretrain(
     if threads is not None:
         torch.set_num_threads(threads)
     options = RunOptions(workers=workers, show_progress=True, tensorboard=tensorboard)
-    state = train(settings, out, resume=resume, data=data, cache=cache, options=options)
+    state = train(settings, out, resume=resume, data=data, cache=cache, start=start, options=options)
     done = f"{state.step} of {settings.loop.steps} steps in {state.seconds:.0f} s, {state.skipped} skipped"
     if state.step < settings.loop.steps:
         typer.echo(f"stopped after {done}; run the same command with --resume to go on")

@@ -31,7 +31,8 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(module, Correction):
             module.reset()
         elif isinstance(module, PrimedQueries):
-            module.trust.fill_(TRUST)
+            nn.init.zeros_(module.trust.weight)
+            nn.init.constant_(module.trust.bias, TRUST)
         elif isinstance(module, Encoder):
             for layer in module.layers[1:]:  # all encoder layers start equal
                 layer.load_state_dict(module.layers[0].state_dict())

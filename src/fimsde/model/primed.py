@@ -134,14 +134,16 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
         torch.log1p(square)[..., None].expand(*x.shape, 1),
         _waves(_frames(x.clamp(-_FAR, _FAR))),
     ]
-    evidence, evidence2 = (_evidence(m) for m in (banks.misfit, banks.diffusion_misfit))
+    evidence, evidence2 = (_evidence(m, banks.reference) for m in (banks.misfit, banks.diffusion_misfit))
     return Answers(torch.cat(features, -1), choices, choices2, evidence, evidence2, size, rough)
 
 
-def _evidence(misfit: Float[Tensor, "batch candidates dim 2"]) -> Float[Tensor, "batch 1 dim choices"]:
-    """Log likelihood of each candidate under the block fit, which holds with and without noise; 0 for other choices."""
-    own = -0.5 * misfit[..., 1].clamp(0, _LARGEST_MISFIT).transpose(1, 2)
-    return F.pad(own, (0, 1 + NUM_LOCAL))[:, None]
+def _evidence(
+    misfit: Float[Tensor, "batch candidates dim 2"], reference: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch 1 dim choices"]:
+    """Log likelihood of each candidate under the fit that holds for these data; 0 for the choices that are none."""
+    valid = torch.where(reference[:, None, None] > 0, misfit[..., 1], misfit[..., 0])
+    return F.pad(-0.5 * valid.clamp(0, _LARGEST_MISFIT).transpose(1, 2), (0, 1 + NUM_LOCAL))[:, None]
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -248,7 +250,7 @@ class PrimedQueries(nn.Module):
         self.widen = nn.Linear(QUERY_FEATURES + config.embed, 3 * config.embed)
         self.narrow = nn.Linear(3 * config.embed, config.embed)
         self.norm = nn.LayerNorm(config.embed)
-        self.trust = nn.Parameter(torch.full((2,), TRUST))
+        self.trust = nn.Linear(config.embed, 2)
 
     @classmethod
     def num_outputs(cls) -> int:
@@ -257,9 +259,11 @@ class PrimedQueries(nn.Module):
 
     def forward(self, banks: Banks, x: Float[Tensor, "batch queries max_dim"]) -> "Asked":
         known = answers(banks, x[..., : banks.dim])
-        summary = self.summary(banks)[:, None].expand(*known.features.shape[:-1], -1)
+        summary = self.summary(banks)[:, None]
+        trust = F.softplus(self.trust(summary))
+        summary = summary.expand(*known.features.shape[:-1], -1)
         h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
-        return Asked(h.transpose(1, 2).flatten(0, 1), known, F.softplus(self.trust), self.max_dim)
+        return Asked(h.transpose(1, 2).flatten(0, 1), known, trust, self.max_dim)
 
 
 @dataclass(frozen=True)
@@ -268,20 +272,20 @@ class Asked:
 
     h: Float[Tensor, "rows queries embed"]
     known: Answers
-    trust: Float[Tensor, " 2"]  # how much the log likelihoods of the candidates count, for drift and diffusion
+    trust: Float[Tensor, "batch 1 dim 2"]  # how much the candidates' log likelihoods count, for drift and diffusion
     max_dim: int
 
     def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices plus a small correction of the natural size."""
         raw = self._components(raw)
-        weights = (raw[..., :-1] + self.trust[0] * self.known.drift_evidence).softmax(-1)
+        weights = (raw[..., :-1] + self.trust[..., :1] * self.known.drift_evidence).softmax(-1)
         mixed = (weights * self.known.drift).sum(-1)
         return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
 
     def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices, none of them negative, times a factor not far from one."""
         raw = self._components(raw)
-        weights = (raw[..., :-1] + self.trust[1] * self.known.diffusion_evidence).softmax(-1)
+        weights = (raw[..., :-1] + self.trust[..., 1:] * self.known.diffusion_evidence).softmax(-1)
         mixed = (weights * self.known.diffusion).sum(-1)
         return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))
 
@@ -305,4 +309,4 @@ def num_map_parameters(embed: int) -> int:
     summary = (CONTEXT_FEATURES + 1) * 2 * embed + (2 * embed + 1) * embed
     token = (CELL_FEATURES + embed + 1) * embed
     query = (QUERY_FEATURES + embed + 1) * 3 * embed + (3 * embed + 1) * embed + 2 * embed
-    return 2 * summary + token + query + 2
+    return 2 * summary + token + query + 2 * (embed + 1)

@@ -31,6 +31,7 @@ def pretrain(
     resume: bool = False,
     data: Path | None = None,
     cache: Path | None = None,
+    start: Path | None = None,
     options: RunOptions | None = None,
 ) -> State:
     """Train a fresh model, or go on training one, and write its weights into `out/weights` at every checkpoint.
@@ -41,11 +42,12 @@ def pretrain(
         resume: Go on from the last checkpoint in `out`.
         data: A data set of `fimsde generate`, if `config.dataset` names one.
         cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
+        start: Weights to begin with, in place of random ones.
         options: Workers, progress bar, TensorBoard.
     """
     processes, options = Processes(config.loop.precision), options or RunOptions()
     objective, settings = choose_objective(config), config.to_mapping()
-    model = new_model(config)
+    model = new_model(config) if start is None else _started(config, start)
     batches = _batches(config, data, cache, processes, options)
     held_out = validation_batches(config) if processes.is_main else []
 
@@ -78,6 +80,13 @@ def new_model(config: TrainConfig) -> FIMSDE:
         _prefer(model.drift_operator, _BEST_DRIFT)
         _prefer(model.diffusion_operator, _BEST_DIFFUSION)
         _prefer(model.log_variance_operator, ())
+    return model
+
+
+def _started(config: TrainConfig, start: Path) -> FIMSDE:
+    model = FIMSDE.from_pretrained(start)
+    if model.config != config.model:
+        raise ConfigError(f"the weights in {start} are of another model than these settings. Choose others, or none.")
     return model
 
 
