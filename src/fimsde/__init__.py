@@ -11,6 +11,9 @@ from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
 from fimsde.simulate import Paths, simulate
 
 if TYPE_CHECKING:
+    from fimsde.analysis.baseline import fit
+    from fimsde.analysis.compare import compare
+    from fimsde.analysis.storage import load
     from fimsde.estimation import EstimatedSDE, estimate
     from fimsde.model.fim import FIMSDE
     from fimsde.train.finetune import finetune
@@ -22,6 +25,9 @@ _LATER = {
     "EstimatedSDE": "fimsde.estimation",
     "estimate": "fimsde.estimation",
     "FIMSDE": "fimsde.model.fim",
+    "fit": "fimsde.analysis.baseline",
+    "compare": "fimsde.analysis.compare",
+    "load": "fimsde.analysis.storage",
     "finetune": "fimsde.train.finetune",
     "FinetuneConfig": "fimsde.train.finetune_config",
     "Finetuned": "fimsde.train.finetune_result",
@@ -39,6 +45,9 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "Result",
     "FittedSDE",
     "result",
+    "fit",
+    "compare",
+    "load",
     "simulate",
     "Paths",
     "SDE",

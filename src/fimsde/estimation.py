@@ -43,6 +43,7 @@ class EstimatedSDE(Result):
         context: What it remembers of the data.
         normaliser: From the units of the data to those of the model.
         support: Where data were.
+        origin: Where the equation was expected to have few terms, in the units of the data; None if nothing was said.
         chunk: Locations evaluated at a time: bounds memory, does not change results.
     """
 
@@ -51,6 +52,7 @@ class EstimatedSDE(Result):
     context: Context = field(repr=False)
     normaliser: Normaliser = field(repr=False)
     support: Support = field(repr=False)
+    origin: Float64[Array, " dim"] | None = field(default=None, repr=False)
     chunk: int = field(default=CHUNK, repr=False)
 
     def drift(self, x: Locations) -> Fields:
@@ -112,7 +114,7 @@ class EstimatedSDE(Result):
     def _refitted(self, observations: Observations, seed: int) -> "EstimatedSDE":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # said when the data themselves were estimated
-            return replace(estimate(observations, self.model), observations=None)
+            return replace(estimate(observations, self.model, origin=self.origin), observations=None)
 
     def _answers(
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
@@ -186,6 +188,7 @@ def estimate(
         context=context,
         normaliser=normaliser,
         support=fit_support(normalised),
+        origin=None if origin is None else np.array(origin, np.float64),
     )
 
 

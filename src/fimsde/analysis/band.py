@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from fimsde.analysis.rows import as_paths
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
@@ -50,9 +51,10 @@ def resample(observations: Observations, rng: np.random.Generator) -> Observatio
     """The data drawn again: whole paths, or blocks of transitions that become paths of their own."""
     if observations.num_paths >= ENOUGH_PATHS:
         drawn = rng.integers(observations.num_paths, size=observations.num_paths)
-        return _pieces(observations, observations.path_starts[drawn], observations.path_starts[drawn + 1])
+        ends = observations.path_starts
+        return as_paths(observations, [np.arange(ends[k], ends[k + 1]) for k in drawn])
     length = -(-observations.num_transitions // num_units(observations))
-    return _pieces(observations, *_draw_blocks(observations, length, rng))
+    return as_paths(observations, _draw_blocks(observations, length, rng))
 
 
 def num_units(observations: Observations) -> int:
@@ -85,31 +87,19 @@ def make_band(sdes: Sequence[SDE], centre: SDE, x: Float64[Array, "queries dim"]
     return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes))
 
 
-def _draw_blocks(
-    observations: Observations, length: int, rng: np.random.Generator
-) -> tuple[Int[Array, " blocks"], Int[Array, " blocks"]]:
-    """First row and row after the last of blocks with as many transitions in all as the data.
+def _draw_blocks(observations: Observations, length: int, rng: np.random.Generator) -> list[Int[Array, " _"]]:
+    """Rows of blocks with as many transitions in all as the data.
 
     A block may start before its path and is cut at the ends, so that every transition is drawn equally often.
     """
     first, steps = observations.path_starts[:-1], np.diff(observations.path_starts) - 1
     room = np.where(steps > 0, steps + length - 1, 0)  # possible starts in each path
-    starts, stops, missing = [], [], observations.num_transitions
+    blocks, missing = [], observations.num_transitions
     while missing > 0:
         path = rng.choice(len(room), p=room / room.sum())
         offset = int(rng.integers(room[path])) - (length - 1)
-        start, stop = max(offset, 0), min(offset + length, int(steps[path]))
-        stop = min(stop, start + missing)
-        starts.append(first[path] + start)
-        stops.append(first[path] + stop + 1)
+        start = max(offset, 0)
+        stop = min(offset + length, int(steps[path]), start + missing)
+        blocks.append(first[path] + np.arange(start, stop + 1))
         missing -= stop - start
-    return np.array(starts), np.array(stops)
-
-
-def _pieces(observations: Observations, starts: Int[Array, " pieces"], stops: Int[Array, " pieces"]) -> Observations:
-    """Rows starts[k] to stops[k] as path k."""
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
-    path_starts = np.concatenate([[0], np.cumsum(stops - starts)])
-    return Observations(
-        observations.values[rows], observations.times[rows], path_starts, observations.names, observations.time_unit
-    )
+    return blocks

@@ -6,6 +6,7 @@ becomes "bad" only if the effect is also large. Thresholds of size keep long rec
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from fimsde.analysis.residuals import (
     non_normality,
     residuals,
 )
+from fimsde.analysis.rows import as_paths
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
@@ -120,19 +122,12 @@ def check(
 
 def subsampled(observations: Observations, factor: int) -> Observations:
     """Every `factor`-th observation of each path; paths that then have one observation are left out."""
-    rows, sizes = [], []
-    for start, stop in zip(observations.path_starts[:-1], observations.path_starts[1:], strict=True):
-        kept = np.arange(start, stop, factor)
-        if len(kept) > 1:
-            rows.append(kept)
-            sizes.append(len(kept))
+    ends = observations.path_starts
+    rows = [np.arange(start, stop, factor) for start, stop in pairwise(ends)]
+    rows = [kept for kept in rows if len(kept) > 1]
     if not rows:
         raise ConfigError(f"no path has two observations left after keeping every {factor}-th.")
-    every = np.concatenate(rows)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Observations(
-        observations.values[every], observations.times[every], starts, observations.names, observations.time_unit
-    )
+    return as_paths(observations, rows)
 
 
 def _amount(observations: Observations) -> Verdict:

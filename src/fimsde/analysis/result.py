@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +32,9 @@ from fimsde.simulate import Paths, simulate
 from fimsde.support import Support, fit_support, to_locations, to_starts
 from fimsde.tabulate import tabulate
 from fimsde.transitions import to_transitions
+
+if TYPE_CHECKING:
+    from fimsde.plots import Kind, Picture
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
 Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
@@ -86,6 +91,10 @@ class Result(ABC):
     def diffusion_sq(self, x: Locations) -> Fields:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
+
+    def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
+        """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
+        raise ConfigError(f"{self.method} states no uncertainty of its own; band(x) measures it by bootstrap.")
 
     def simulate(
         self,
@@ -249,6 +258,55 @@ class Result(ABC):
         refit = (lambda observations: self._refitted(observations, 0)) if self._can_refit else None
         return check.check(self, self._data("check"), self.inside, refit, seed)
 
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the result into a new folder, without pickle; `fimsde.load` reads it.
+
+        Estimates are saved with their data and weights, baselines fitted by name (`fimsde.fit`) with their data.
+
+        Args:
+            folder: Where to; must not exist unless `overwrite` is set.
+            overwrite: Replace an existing folder.
+        """
+        from fimsde.analysis.storage import save  # needs torch and the baselines
+
+        save(self, folder, overwrite=overwrite)
+
+    def plot(
+        self,
+        kind: "Kind" = "fields",
+        *,
+        box: Box | None = None,
+        truth: SDE | None = None,
+        level: float = 0.9,
+        resamples: int = 50,
+        seed: int = 0,
+    ) -> "Picture":
+        """A figure, shown by notebooks as it is and saved with `.savefig("figure.pdf")`; see `fimsde.plots.plot`.
+
+        Args:
+            kind: "fields", "drift", "diffusion", "potential", "density", "paths" or "statistics".
+            box: Lower and upper corner of what is shown; by default where the data are.
+            truth: Another equation, drawn beside curves.
+            level, resamples: Of the bands; no bands with 0 resamples.
+            seed: Of bands and simulated paths.
+        """
+        from fimsde.plots import BandSettings, plot  # matplotlib takes a while to import
+
+        return plot(self, kind, box=box, bands=BandSettings(level, resamples, seed), truth=truth, seed=seed)
+
+    def report(self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Path:
+        """Write one self-contained HTML page about the equation and its data; see `fimsde.report`.
+
+        Args:
+            path: The file; replaced if it exists.
+            level, resamples: Of the bands; no bands with 0 resamples.
+            seed: Of bands, simulations and checks.
+        """
+        from fimsde.plots import BandSettings  # matplotlib takes a while to import
+        from fimsde.report import write_report
+
+        return write_report(self, path, bands=BandSettings(level, resamples, seed), seed=seed)
+
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
@@ -300,10 +358,12 @@ class FittedSDE(Result):
     Attributes:
         sde: The equation.
         refit: From other observations and a seed to an equation of the same kind; None if it was not fitted.
+        recipe: Name and seed of the method, if it was fitted by name; such results can be saved.
     """
 
     sde: SDE
     refit: Callable[[Observations, int], SDE] | None = field(default=None, repr=False)
+    recipe: tuple[str, int] | None = field(default=None, repr=False)
 
     def drift(self, x: Locations) -> Fields:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
