@@ -203,13 +203,15 @@ class _Run:
             iteration,
             loss if isfinite(loss) else None,
             likelihood - self.problem.log_scale if isfinite(likelihood) else None,
+            objective.lost_paths(self.problem.learner, self.problem.windows, self.config.seed),
         )
 
     def _best(self) -> Judgement:
         """The judgement with the smallest loss, the earliest of equals; the last one if nothing was held out."""
         if not self.config.hold_out:
             return self.curve[-1]
-        return min(self.curve, key=lambda j: (float("inf") if j.loss is None else j.loss, j.iteration))
+        sound = [j for j in self.curve if j.lost_paths <= self.curve[0].lost_paths]
+        return min(sound, key=lambda j: (float("inf") if j.loss is None else j.loss, j.iteration))
 
     def _finish(self, observations: Observations, state: State | None) -> Finetuned:
         best = FIMSDE.from_pretrained(self.out / WEIGHTS)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 from fimsde.model.fim import FIMSDE, Context, Source
+from fimsde.model.rollout import rollout
 from fimsde.priming.fit import fit_step
 from fimsde.priming.windows import to_series
 from fimsde.shapes import Array, Float64
@@ -27,6 +28,7 @@ _FINE = 10  # Euler steps with which one step is compared
 _WORTH = 0.01  # nats per component from which on sub-steps are worth their cost
 _EVALUATIONS = 2048  # of the model in an iteration, about
 _STARTS = 512  # at which a gap is looked at
+_PATHS, _PATH_STEPS = 64, 128  # simulated to see whether an equation explodes
 
 
 @dataclass(frozen=True)
@@ -145,3 +147,20 @@ class WindowObjective:
             lambda x: learner.model.evaluate(context, x), steps, noise_var, substeps=self.choice.substeps
         )
         return -float(nll)
+
+    @torch.no_grad()
+    def lost_paths(self, learner: Learner, windows: Windows, seed: int) -> int:
+        """How many of a few simulated paths leave the data by more than their range, or are not finite.
+
+        A likelihood looks one observation ahead; an equation that explodes later can have a good one.
+        """
+        model, substeps = learner.model, self.choice.substeps
+        starts = windows.spread(_PATHS).to(next(model.parameters()).device)
+        gap = float(np.exp(np.mean(np.log(windows.steps.dtau))))
+        dt = torch.full((*starts.start.shape[:2], _PATH_STEPS), gap / substeps).to(starts.start)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(_PATH_STEPS, *starts.start.shape, generator=generator).to(starts.start)
+        paths = rollout(model, model.encode(self.source), starts.start, dt, noise, starts.dims)[0, ..., : self.dim]
+        low, high = (torch.from_numpy(bound).to(paths) for bound in (windows.steps.y.min(0), windows.steps.y.max(0)))
+        inside = (paths >= 2 * low - high) & (paths <= 2 * high - low)  # False for NaN
+        return int((~inside.all(-1).all(-1)).sum())

@@ -20,11 +20,14 @@ class Judgement:
         loss: What the best weights are chosen by, smaller is better: minus the log-likelihood, or the squared error of
             the sparse objective. None if it is not finite.
         log_likelihood: Nats per observed component, in the units of the data. None if it is not finite.
+        lost_paths: Of 64 simulated paths, those that left the data by more than their range. Weights that lose more
+            than the model as it was are not kept.
     """
 
     iteration: int
     loss: float | None
     log_likelihood: float | None
+    lost_paths: int
 
 
 @dataclass(frozen=True, eq=False)
