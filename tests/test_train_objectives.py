@@ -95,6 +95,7 @@ def test_the_primed_objective_is_its_formula():
     asked = model.locations(batch.source, batch.x)
     raw = model.log_variance_operator(asked.h, context.log_variance, context.mask, 1024)
     scales, dim = asked.log_scales(raw), batch.source.dim
+    least = {"drift": batch.source.speed**2, "diffusion": 0.1 * batch.source.rate}
     expected = {}
     for name, answer, truth, size, number in (
         ("drift", drift, batch.drift, asked.known.drift_size, 0),
@@ -108,7 +109,9 @@ def test_the_primed_objective_is_its_formula():
                 scale = [min(max(float(scales[b, q, j, number]), -6.0), 5.0) for q in kept]
                 terms = [u + 2.5 * log(1 + e * e / (4 * exp(2 * u))) for e, u in zip(error, scale, strict=True)]
                 likelihoods.append(sum(terms) / len(kept))
-                logs.append(0.5 * log(sum(e * e for e in error) / len(kept) + 2e-5))
+                square = sum(float(answer[b, q, j] - truth[b, q, j]) ** 2 for q in kept) / len(kept)
+                whole = sum(float(truth[b, q, j]) ** 2 for q in kept) / len(kept)
+                logs.append(log(square / (whole + float(least[name][b, j])) + 1e-5))
         expected[f"{name}_likelihood"] = sum(likelihoods) / len(likelihoods)
         expected[f"{name}_log_error"] = sum(logs) / len(logs)
     loss = primed_objective(model, batch)

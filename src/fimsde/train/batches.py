@@ -175,11 +175,18 @@ def draw_example(
             bank = make_bank(example.transitions, example.origin) if config.model.variant == "primed" else None
         except (InvalidObservationsError, np.linalg.LinAlgError):
             continue
-        if bank is None or _is_finite(bank):
+        if _has_finite_answers(example) and (bank is None or _is_finite(bank)):
             return Prepared(example, bank)
     raise DatasetError(
         f"none of {_ATTEMPTS} contexts drawn for item {item} can be used. Allow longer contexts, or check the prior."
     )
+
+
+def _has_finite_answers(example: Example) -> bool:
+    """Whether float32 can hold the answers: not where a component almost rests while the field around it is large."""
+    with np.errstate(over="ignore"):
+        answers = np.float32(np.concatenate([example.drift, example.diffusion], axis=1)[example.scored])
+    return bool(np.isfinite(answers).all())
 
 
 def _is_finite(bank: Bank) -> bool:
