@@ -172,7 +172,7 @@ def test_paths_that_leave_the_data_are_counted(paper, dense):
     objective = WindowObjective(choice, paper.read([steps]), 1)
     learner = Learner(merged(paper), None)
     with torch.no_grad():
-        for bias, lost in ((0.0, 0), (1e3, 64)):
+        for bias, lost in ((0.0, 0), (1e3, windows.spread(64).start.shape[1])):
             learner.model.drift_operator.head.output.weight.zero_()
             learner.model.drift_operator.head.output.bias.fill_(bias)
             learner.model.diffusion_operator.head.output.weight.zero_()
@@ -335,7 +335,7 @@ def test_the_papers_settings():
 
 
 def test_the_report_is_json(paper, dense, tmp_path):
-    found = finetune(paper, dense, replace(SHORT, iterations=4), out=tmp_path / "run")
+    found = finetune(paper, dense, replace(SHORT, iterations=4, objective="dense"), out=tmp_path / "run")
     stored = json.loads((tmp_path / "run" / "report.json").read_text())
     assert stored == json.loads(json.dumps(found.report()))
     assert stored["before"]["iteration"] == 0
