@@ -91,7 +91,7 @@ def replay(result: Result, *, replicates: int = REPLICATES, seed: int = 0) -> Re
     dim = min(result.dim, 3)
     observed = _part(result.observations, _LONGEST[dim], _MOST_POINTS[dim] // 2)
     replicates = max(2, min(replicates, _MOST_POINTS[dim] // observed.num_points))
-    sde, table_error = _quick(result, observed)
+    sde, table_error = tabulated(result, observed)
     starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
     grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
     low, high = observed.box(_FAR)
@@ -156,8 +156,11 @@ def _part(observations: Observations, longest: int, most_points: int) -> Observa
     )
 
 
-def _quick(result: Result, observed: Observations) -> tuple[SDE, float]:
-    """The equation, from a table if that is possible, and the error of the table."""
+def tabulated(result: Result, observed: Observations) -> tuple[SDE, float]:
+    """The equation from a table around the data, where long simulations are cheap, and the error of the table.
+
+    The equation itself in three dimensions, and where its fields are not finite.
+    """
     if result.dim not in _TABLE:
         return result, 0.0
     low, high = observed.box(0.25)

@@ -4,11 +4,12 @@ Exit codes: 0 done, 2 wrong input (one sentence says what), 130 interrupted, 1 a
 """
 
 import sys
+import warnings
 from typing import Any
 
 import typer
 
-from fimsde.errors import FimsdeError
+from fimsde.errors import DataWarning, FimsdeError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True)
 
@@ -30,26 +31,40 @@ def _program(
 
 def _register() -> None:
     from fimsde.cli.bench import bench
+    from fimsde.cli.check import check
+    from fimsde.cli.compare import compare
     from fimsde.cli.convert import convert
     from fimsde.cli.demo import demo
+    from fimsde.cli.estimate import estimate
     from fimsde.cli.finetune import finetune
     from fimsde.cli.generate import generate
+    from fimsde.cli.info import info
     from fimsde.cli.pretrain import pretrain
+    from fimsde.cli.report import report
+    from fimsde.cli.simulate import simulate
 
-    for command in (demo, generate, pretrain, finetune, convert, bench):
+    everyday = (estimate, report, simulate, finetune, compare, check, demo)
+    for command in (*everyday, bench, generate, pretrain, convert, info):
         app.command()(command)
 
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the program; errors that fimsde raises on purpose become one sentence and exit code 2."""
-    try:
-        return app(arguments)
-    except FimsdeError as error:
-        typer.echo(f"fimsde: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("fimsde: interrupted", err=True)
-        sys.exit(130)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        warnings.showwarning = _show_warning  # type: ignore[assignment]  # one sentence, like errors
+        try:
+            return app(arguments)
+        except FimsdeError as error:
+            typer.echo(f"fimsde: {error}", err=True)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            typer.echo("fimsde: interrupted", err=True)
+            sys.exit(130)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    typer.echo(f"fimsde: warning: {message}", err=True)
 
 
 _register()

@@ -28,8 +28,11 @@ def versions() -> tuple[tuple[str, str], ...]:
 def weights_hash(result: Result) -> str | None:
     """SHA-256 of the weights, that of the file model.safetensors they come from; None for an equation without any."""
     model: Any = getattr(result, "model", None)
-    if model is None:
-        return None
+    return None if model is None else model_hash(model)
+
+
+def model_hash(model: Any) -> str:
+    """SHA-256 of the weights of a model, as they would be written to disk."""
     from safetensors.torch import save
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}

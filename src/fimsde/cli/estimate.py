@@ -1,0 +1,53 @@
+"""`fimsde estimate`: a table in, a folder with report, numbers, grids and the result out."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fimsde.cli import table
+from fimsde.cli.output import new_folder
+from fimsde.errors import ConfigError
+
+
+def estimate(
+    data: table.Data,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("result"),
+    time: table.Time = None,
+    values: table.Values = None,
+    path: table.PathColumn = None,
+    dt: table.Gap = None,
+    time_unit: table.TimeUnit = None,
+    separator: table.Separator = None,
+    decimal: table.Decimal = None,
+    missing: table.Missing = "error",
+    weights: table.Weights = None,
+    resamples: table.Resamples = 50,
+    level: table.Level = 0.9,
+    seed: table.Seed = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+    as_json: table.AsJson = False,
+) -> None:
+    """Estimate the equation behind a table of observations.
+
+    OUT gets report.html, result.json (numbers), fields.csv (drift and diffusion with bands on a grid), fields.png and
+    saved/ (for `fimsde report`, `simulate`, `check` and `fimsde.load`).
+
+    Example: fimsde estimate tracks.csv --time t --values x,y --path track_id --out result
+    """
+    from fimsde.estimation import estimate as make
+    from fimsde.plots import BandSettings
+
+    table.check_bands(resamples, level)
+    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
+    observations = table.read_table(data, columns)
+    if out.is_dir() and not overwrite:
+        raise ConfigError(f"{str(out)!r} exists already. Choose another name (--out), or replace it (--overwrite).")
+    with new_folder(out, replace=overwrite) as folder:
+        from fimsde.cli.results import summary, write_result
+
+        result = make(observations, weights)
+        record = write_result(result, folder, BandSettings(level, resamples, seed), seed)
+    typer.echo(json.dumps(record, indent=1, allow_nan=False) if as_json else summary(record))
+    typer.echo(f"the report is {out / 'report.html'}", err=as_json)

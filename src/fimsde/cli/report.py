@@ -1,0 +1,46 @@
+"""`fimsde report`: the page about a result."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fimsde.cli import table
+
+
+def report(
+    source: table.Source,
+    out: Annotated[Path, typer.Option(help="The page; replaced if it exists.")] = Path("report.html"),
+    time: table.Time = None,
+    values: table.Values = None,
+    path: table.PathColumn = None,
+    dt: table.Gap = None,
+    time_unit: table.TimeUnit = None,
+    separator: table.Separator = None,
+    decimal: table.Decimal = None,
+    missing: table.Missing = "error",
+    weights: table.Weights = None,
+    resamples: table.Resamples = 50,
+    level: table.Level = 0.9,
+    seed: table.Seed = 0,
+    as_json: table.AsJson = False,
+) -> None:
+    """Write one self-contained HTML page about a result, or about the estimate of a table.
+
+    Example: fimsde report result --out report.html --seed 1
+    """
+    table.check_bands(resamples, level)
+    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
+    result = table.open_result(source, columns, weights)
+    from fimsde.cli.progress import bar
+    from fimsde.plots import BandSettings
+    from fimsde.report import find, num_steps, write_report
+
+    bands = BandSettings(level, resamples, seed)
+    with bar(num_steps(result, bands), "report") as tell:
+        found = find(result, seed, tell)
+        write_report(found, out, bands=bands, progress=tell)
+    if as_json:
+        typer.echo(json.dumps(found.record(), indent=1, allow_nan=False))
+    typer.echo(f"the report is {out}", err=as_json)

@@ -1,0 +1,109 @@
+"""The options that say what a table holds, the same for every command that reads one, and results on disk."""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.observations import Observations, read
+
+if TYPE_CHECKING:
+    from fimsde.analysis.result import Result
+
+SAVED = "saved"  # the folder, inside what `estimate` writes, that `fimsde.load` reads
+_CLOCKS = ("t", "time")
+_PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
+
+Data = Annotated[Path, typer.Argument(help="CSV or Parquet table, one row per observation.", show_default=False)]
+Source = Annotated[Path, typer.Argument(help="A folder made by `fimsde estimate`, or a table.", show_default=False)]
+Time = Annotated[str | None, typer.Option(help="Column of the times; default: one called t or time.")]
+Values = Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y; default: all others.")]
+PathColumn = Annotated[str | None, typer.Option("--path", help="Column that tells paths apart.")]
+Gap = Annotated[float | None, typer.Option(help="Constant time between rows, in place of --time.")]
+TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; for dates: s, min, h, D, ...")]
+Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: a comma.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: a point.")]
+Missing = Annotated[str, typer.Option(help="Empty cells: 'error', or 'drop' the observation.")]
+Weights = Annotated[Path | None, typer.Option(help="Folder of another model; default: the bundled one.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
+Resamples = Annotated[int, typer.Option(help="Times the data are drawn again for the bands; 0: no bands.", min=0)]
+Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table holds; see the options above."""
+
+    time: str | None = None
+    values: str | None = None
+    path: str | None = None
+    dt: float | None = None
+    time_unit: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    missing: str = "error"
+
+    def is_given(self) -> bool:
+        """Whether any option differs from its default."""
+        return self != Columns()
+
+
+def read_table(file: Path, columns: Columns) -> Observations:
+    """The observations in a table; errors speak of options of the command line."""
+    separator = {"\\t": "\t", "tab": "\t"}.get(columns.separator or "", columns.separator)
+    try:
+        return read(
+            file,
+            time=columns.time or (_clock(file, separator) if columns.dt is None else None),
+            values=[v.strip() for v in columns.values.split(",")] if columns.values else None,
+            path=columns.path,
+            dt=columns.dt,
+            time_unit=columns.time_unit,
+            separator=separator,
+            decimal=columns.decimal,
+            missing=columns.missing,  # type: ignore[arg-type]  # read checks it
+        )
+    except InvalidObservationsError as error:
+        raise InvalidObservationsError(_PYTHON_OPTION.sub(_as_option, str(error))) from error
+
+
+def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
+    """The result in a folder, or the estimate of the observations in a table."""
+    from fimsde.estimation import estimate
+
+    if not source.is_dir():
+        return estimate(read_table(source, columns), weights)
+    if columns.is_given() or weights is not None:
+        raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
+    from fimsde.analysis.storage import load
+
+    return load(source / SAVED if (source / SAVED).is_dir() else source)
+
+
+def check_bands(resamples: int, level: float) -> None:
+    """Refuse settings of bands before any work is done."""
+    if resamples == 1 or not 0 < level < 1:
+        raise ConfigError(
+            f"--resamples is {resamples} and --level {level:g}; expected 0, or 2 and more, and a share between 0 and 1."
+        )
+
+
+def _clock(file: Path, separator: str | None) -> str | None:
+    """The column called t or time, if there is exactly one."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            head = next(csv.reader(lines, delimiter=separator or ","), [])
+    except (OSError, ValueError, TypeError, csv.Error):  # no file, no text: reading it will say so
+        return None
+    found = [name for name in head if name.strip().lower() in _CLOCKS]
+    return found[0] if len(found) == 1 else None
+
+
+def _as_option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    return f"--{name.replace('_', '-')}" + (f" '{value}'" if value else "")
