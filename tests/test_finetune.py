@@ -29,7 +29,7 @@ from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 PAPER = ModelConfig(embed=16, heads=2, encoder_layers=1, functional_layers=1, feed_forward=16, head_hidden=(16,))
-SHORT = FinetuneConfig(iterations=8, num_scored=32, validation_interval=4, patience=50, learning_rate=1e-2)
+SHORT = FinetuneConfig(iterations=8, num_scored=32, validation_interval=4, patience=50, learning_rate=1e-2, warm_up=0)
 
 
 def observed(dt, points=400, noise_std=0.0, dim=1, paths=1, seed=0):

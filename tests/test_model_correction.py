@@ -51,7 +51,7 @@ def test_any_cubic_can_be_reached_and_beyond_the_data_it_is_continued_as_a_const
     features = correction.drift_features(x)[0]
     coefficients = torch.linalg.lstsq(features, cubic[0] / 2.0, driver="gelsd").solution
     with torch.no_grad():
-        correction.drift_coefficients[:, 0] = coefficients
+        correction.add_drift(coefficients[:, None])
         torch.testing.assert_close(correction.drift(torch.zeros_like(x), x)[..., 0], cubic, rtol=1e-6, atol=1e-6)
         far = torch.tensor([[[50.0, 0.0, 0.0], [500.0, 0.0, 0.0]]], dtype=torch.float64)
         moved = correction.drift(torch.zeros_like(far), far)[0, :, 0]
@@ -79,8 +79,8 @@ def test_a_model_with_a_correction_is_saved_counted_and_told_apart(tmp_path, sta
     tr = Transitions(states[:50, :2], states[1:51, :2] - states[:50, :2], np.full(50, 0.01), np.zeros(50, int))
     x = torch.from_numpy(states[None, :5]).float()
     with torch.no_grad():
-        torch.nn.init.constant_(model.correction.drift_coefficients, 0.1)
-        torch.nn.init.constant_(model.correction.diffusion_coefficients, 0.1)
+        torch.nn.init.constant_(model.correction.drift_coefficients, 0.01)
+        torch.nn.init.constant_(model.correction.diffusion_coefficients, 0.01)
         model.save_pretrained(tmp_path / "weights")
         loaded = FIMSDE.from_pretrained(tmp_path / "weights")
         both = [m.evaluate(m.encode(m.read([tr])), x) for m in (model, loaded, plain)]

@@ -17,6 +17,7 @@ _WIDEN = 0.25  # of the range of the data on every side; beyond it the correctio
 _FAR = 8.0  # standard deviations; the same before there are data
 _RIDGE = 1e-6  # of the mean square of a monomial, so that terms without data stay finite
 _LARGEST = 3.0  # log of the largest factor on the diffusion
+_GAIN = 10.0  # coefficients are stored in units so large that they may move faster than weights at one learning rate
 
 
 class Correction(nn.Module):
@@ -35,7 +36,7 @@ class Correction(nn.Module):
     def __init__(self, max_dim: int) -> None:
         super().__init__()
         terms, terms2 = (len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE))
-        self.drift_coefficients = nn.Parameter(torch.empty(terms, max_dim))  # in units of `size`
+        self.drift_coefficients = nn.Parameter(torch.empty(terms, max_dim))  # in units of ten times `size`
         self.diffusion_coefficients = nn.Parameter(torch.empty(terms2, max_dim))  # of the log of a factor
         self.register_buffer("low", torch.empty(max_dim))
         self.register_buffer("high", torch.empty(max_dim))
@@ -78,7 +79,7 @@ class Correction(nn.Module):
         self, drift: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
     ) -> Float[Tensor, "batch queries max_dim"]:
         """The drift with its correction at x."""
-        return drift + self.size * (self.drift_features(x) @ self.drift_coefficients)
+        return drift + self.size * (self.drift_features(x) @ (_GAIN * self.drift_coefficients))
 
     def drift_features(self, x: Float[Tensor, "batch queries max_dim"]) -> Float[Tensor, "batch queries terms"]:
         """The polynomials at x whose coefficients are learnt."""
@@ -88,7 +89,9 @@ class Correction(nn.Module):
         self, diffusion: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
     ) -> Float[Tensor, "batch queries max_dim"]:
         """The diffusion times a positive factor."""
-        log_factor = self._features(x, DIFFUSION_DEGREE) @ (self.diffusion_basis @ self.diffusion_coefficients)
+        log_factor = self._features(x, DIFFUSION_DEGREE) @ (
+            self.diffusion_basis @ (_GAIN * self.diffusion_coefficients)
+        )
         return diffusion * torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
 
     @torch.no_grad()
@@ -96,7 +99,12 @@ class Correction(nn.Module):
         """Multiply the diffusion by a factor in all places; exact if it had no factor before."""
         raw = _LARGEST * torch.atanh(log_factor / _LARGEST)
         constant = self.diffusion_basis[0, 0]  # the first of the orthonormal polynomials is this number
-        self.diffusion_coefficients[0, : len(raw)] += (raw / constant).to(constant)
+        self.diffusion_coefficients[0, : len(raw)] += (raw / (constant * _GAIN)).to(constant)
+
+    @torch.no_grad()
+    def add_drift(self, coefficients: Float[Tensor, "terms dim"]) -> None:
+        """Add polynomials with these coefficients, in units of `size`, to the drift."""
+        self.drift_coefficients[:, : coefficients.shape[1]] += (coefficients / _GAIN).to(self.size)
 
     def _features(self, x: Float[Tensor, "batch queries max_dim"], degree: int) -> Float[Tensor, "batch queries terms"]:
         x = torch.minimum(torch.maximum(x, self.low), self.high)

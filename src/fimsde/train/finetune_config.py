@@ -25,7 +25,8 @@ class FinetuneConfig:
     substeps: int | None = None  # Euler steps per gap
     look_ahead: int | None = None  # observations after each start that are scored
     observation_noise: str = "auto"  # filtered: "learnt", "none", or learnt if the data show any ("auto")
-    learning_rate: float = 3e-3
+    learning_rate: float = 3e-4
+    warm_up: int = 10  # iterations in which the learning rate grows to its largest value
     schedule: Literal["cosine", "constant"] = "cosine"
     clip: float = 1.0  # largest norm of the gradient; 0: none
     rank: int = 4  # of low-rank changes
@@ -58,6 +59,7 @@ class FinetuneConfig:
             substeps=1 if objective == "dense" else 10,
             look_ahead=1,
             learning_rate=1e-5,
+            warm_up=0,
             schedule="constant",
             clip=0.0,
             hold_out=0.0,
@@ -68,7 +70,7 @@ class FinetuneConfig:
         return LoopConfig(
             steps=max(1, self.iterations),
             optimiser=OptimiserConfig(self.learning_rate, weight_decay=0.0),
-            schedule=ScheduleConfig(self.schedule),
+            schedule=ScheduleConfig(self.schedule, self.warm_up),
             clip=self.clip,
             checkpoint_interval=self.validation_interval,
             log_interval=1,

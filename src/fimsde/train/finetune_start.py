@@ -23,7 +23,7 @@ _FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all
 
 @torch.no_grad()
 def first_guess(learner: Learner, context: Context, windows: Windows, substeps: int) -> None:
-    """Set the drift coefficients and a factor on the diffusion, both from the errors of predictions over one gap.
+    """Set the drift coefficients and, for dense data, a factor on the diffusion from errors of predictions over a gap.
 
     Args:
         learner: Its correction is changed in place.
@@ -38,13 +38,10 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
     noise_var = learner.noise_var(dim).double()
     for _ in range(_ROUNDS if substeps > 1 else 1):
         miss, variance = _errors(learner, context, steps, substeps, dim)
-        correction.drift_coefficients[:, :dim] += _coefficients(correction, steps, miss, variance + 2 * noise_var).to(
-            correction.drift_coefficients
-        )
-    miss, variance = _errors(learner, context, steps, substeps, dim)
-    found = (miss.square() - 2 * noise_var).mean(0) / variance.mean(0)
-    factor = 0.5 * torch.log(found.clamp_min(1e-6)).clamp(*_FACTORS)
-    correction.scale_diffusion(factor)
+        correction.add_drift(_coefficients(correction, steps, miss, variance + 2 * noise_var))
+    if substeps == 1 and learner.noise is None:  # otherwise errors are not due to the diffusion alone
+        miss, variance = _errors(learner, context, steps, substeps, dim)
+        correction.scale_diffusion(0.5 * torch.log((miss.square() / variance).mean(0)).clamp(*_FACTORS))
 
 
 def _errors(
