@@ -1,5 +1,6 @@
 """The program as a user runs it: help, exit codes, and outputs that are complete or absent."""
 
+import json
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ from fimsde.errors import ConfigError
 def test_help_lists_every_command_with_an_example():
     runner = CliRunner()
     text = runner.invoke(app, ["--help"]).output
-    for command in ("demo", "generate", "pretrain", "finetune", "convert", "bench"):
+    for command in ("estimate", "demo", "generate", "pretrain", "finetune", "convert", "bench"):
         assert command in text
         assert "Example" in runner.invoke(app, [command, "--help"]).output, command
 
@@ -31,13 +32,16 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(capsys):
     assert capsys.readouterr().err.startswith("fimsde: unknown experiment 'nonsense'")
 
 
-def test_demo_writes_data_and_figure(tmp_path):
+def test_demo_writes_data_estimate_and_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr("fimsde.cli.demo._RESAMPLES", 2)
     out = tmp_path / "demo"
     CliRunner().invoke(app, ["demo", "--out", str(out)], catch_exceptions=False)
     lines = (out / "double_well.csv").read_text().splitlines()
     assert lines[0] == "t,x"
     assert len(lines) == 5001
-    assert (out / "double_well.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "fields.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((out / "result.json").read_text())["equation"]["text"].startswith("dx = (")
+    assert "Drift and diffusion" in (out / "report.html").read_text()
     assert [p.name for p in tmp_path.iterdir()] == ["demo"]
 
 

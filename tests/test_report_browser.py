@@ -43,7 +43,7 @@ def browser():
 def report(tmp_path_factory):
     """A report with a long name in it."""
     file = tmp_path_factory.mktemp("browser") / "report.html"
-    result = linear(2, names=["a_very_long_name_of_a_column_from_some_logger", "<img src=x onerror=alert(1)>"])
+    result = linear(1, names=["<img src=x onerror=alert(1)> and_a_very_long_name_of_a_column_from_some_logger"])
     return write_report(result, file, bands=BandSettings(resamples=2))
 
 
@@ -60,7 +60,7 @@ def test_the_page_fits_the_window_and_every_picture_is_shown(browser, report, tm
     asked.write_text(page.replace("</body>", QUESTION + "</body>"))
     dom = run(browser, f"--window-size={width},900", "--dump-dom", asked.as_uri())
     answer = json.loads(dom.partition("<title>")[2].partition("</title>")[0])
-    assert answer["images"] >= 8
+    assert answer["images"] >= 6
     assert answer["broken"] == 0
     assert answer["widest"] <= answer["page"], "the page scrolls sideways"
 
@@ -76,4 +76,4 @@ def test_the_page_prints(browser, report, tmp_path):
     run(browser, f"--print-to-pdf={file}", "--no-pdf-header-footer", Path(report).as_uri())
     content = file.read_bytes()
     assert content.startswith(b"%PDF")
-    assert 3 <= content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") + content.count(b"/Type/Page/") <= 20
+    assert 2 <= content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") + content.count(b"/Type/Page/") <= 20

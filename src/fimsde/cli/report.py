@@ -35,12 +35,12 @@ def report(
     result = table.open_result(source, columns, weights)
     from fimsde.cli.progress import bar
     from fimsde.plots import BandSettings
-    from fimsde.report import find, num_steps, write_report
+    from fimsde.report import find, make_page, num_steps
 
     bands = BandSettings(level, resamples, seed)
     with bar(num_steps(result, bands), "report") as tell:
         found = find(result, seed, tell)
-        write_report(found, out, bands=bands, progress=tell)
+        make_page(found, bands, progress=tell).write(out)
     if as_json:
         typer.echo(json.dumps(found.record(), indent=1, allow_nan=False))
     typer.echo(f"the report is {out}", err=as_json)

@@ -10,12 +10,12 @@ import numpy as np
 from fimsde.analysis.result import Result
 from fimsde.cli.progress import bar
 from fimsde.cli.table import SAVED
-from fimsde.plots import BandSettings, plot, to_png
-from fimsde.report import find, num_steps, write_report
+from fimsde.plots import BandSettings
+from fimsde.report import find, make_page, num_steps
 from fimsde.sde import SDE
 
 _NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
-_EXTRA = 3  # steps of the bar beside the report
+_EXTRA = 2  # steps of the bar beside the report
 
 
 def write_result(
@@ -32,11 +32,11 @@ def write_result(
     """
     with bar(num_steps(result, bands) + _EXTRA, "estimate") as tell:
         found = find(result, seed, tell)
-        write_report(found, folder / "report.html", bands=bands, progress=tell)
+        page = make_page(found, bands, truth=truth, progress=tell)
+        page.write(folder / "report.html")
         write_fields(result, folder / "fields.csv", bands)
         tell("grid")
-        (folder / "fields.png").write_bytes(to_png(plot(result, bands=bands, truth=truth), dpi=200))
-        tell("picture")
+        (folder / "fields.png").write_bytes(page.picture)
         result.save(folder / SAVED)
         tell("save")
     record = found.record()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
@@ -149,7 +149,8 @@ def draw_image(
     known = values[np.isfinite(values)]
     below, above = bool(np.any(known < norm.vmin)), bool(np.any(known > norm.vmax))
     extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get((below, above), "neither")
-    axes.figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.02)
+    plain = "%g" if isinstance(norm, LogNorm) else None  # powers of ten would need mathematical text
+    axes.figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.02, format=plain)
     axes.set(xlim=(a, b), ylim=(c, d))
 
 
@@ -205,7 +206,7 @@ def _draw_map(axes: Axes, plane: Plane, values: Float[Array, "nodes nodes"], lab
         reach = max(-low, high)
         norm = TwoSlopeNorm(0.0, -reach, reach)
     elif not signed and low > 0.7 * high:  # a nearly constant field must not look like a wild one
-        norm = Normalize(0.7 * high, 1.02 * high)
+        norm = Normalize(0.4 * (low + high), 0.6 * (low + high))
     crossing = signed and low < 0 < high
     draw_image(axes, values, plane.extent, norm, style.SIGNED if crossing else style.SIZES, label)
     if crossing:

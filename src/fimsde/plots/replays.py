@@ -48,7 +48,7 @@ def plot_statistics(replay: Replay) -> Picture:
         quantity, unit = style.split_unit(observed.names[j])
         left.set_xlabel(style.state_label(observed.names[j]))
         left.set_ylabel(style.broken(f"density (1 / {unit})"))
-        right.set_ylabel(style.broken(f"autocorrelation (of {quantity})"))
+        right.set_ylabel(f"autocorrelation\nof {quantity}")
         right.set_xlabel("lag (observations)" if replay.gap is None else f"lag ({observed.time_unit or 'time'})")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)

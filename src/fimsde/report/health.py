@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.observations import Observations
-from fimsde.shapes import Array, Float64
-from fimsde.transitions import to_transitions
+from fimsde.shapes import Array, Float64, Int
+from fimsde.transitions import Transitions, to_transitions
 
 _FEW = 128  # transitions: the smallest context models were trained on
 _STANDING = 0.05  # share of steps without any movement that is worth a word
 _FEW_VALUES = 50  # distinct values of a component: coarse
 _LONG = 5.0  # times the median gap
-_JUMP = 8.0  # robust standard deviations of a step
+_JUMP = 10.0  # robust standard deviations between a step and its neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,12 @@ def health(observations: Observations) -> Health:
         deviations=observations.values.std(axis=0),
         gaps=gaps,  # type: ignore[arg-type]  # three quantiles
         span=float(steps.dtau.sum()),
-        remarks=tuple(_remarks(observations, steps.dy, steps.dtau)),
+        remarks=tuple(_remarks(observations, steps)),
     )
 
 
-def _remarks(observations: Observations, dy: Float64[Array, "n dim"], dtau: Float64[Array, " n"]) -> Iterator[str]:
+def _remarks(observations: Observations, steps: Transitions) -> Iterator[str]:
+    dy, dtau = steps.dy, steps.dtau
     if len(dy) < _FEW:
         yield f"{len(dy)} transitions are few: models were trained on {_FEW} and more, so expect a rough estimate."
     typical = float(np.median(dtau))
@@ -65,11 +66,19 @@ def _remarks(observations: Observations, dy: Float64[Array, "n dim"], dtau: Floa
         distinct = len(np.unique(values))
         if distinct < min(_FEW_VALUES, len(values) // 2):
             yield f"{name}: only {distinct} distinct values, so steps are rounded and the diffusion suffers."
-        scaled = move / np.sqrt(dtau)
-        spread = 1.4826 * float(np.median(np.abs(scaled - np.median(scaled))))
-        jumps = int(np.sum(np.abs(scaled - np.median(scaled)) > _JUMP * spread)) if spread > 0 else 0
+        jumps = _num_jumps(move / np.sqrt(dtau), steps.path)
         if jumps:
             yield (
-                f"{name}: {jumps} steps are larger than {_JUMP:g} robust standard deviations. Jumps or outliers are "
-                "not part of the model; look at them."
+                f"{name}: {jumps} steps differ from their neighbours by more than {_JUMP:g} robust standard "
+                "deviations. Jumps and outliers are not part of the model; look at them."
             )
+
+
+def _num_jumps(moves: Float64[Array, " n"], path: Int[Array, " n"]) -> int:
+    """Steps that neither drift nor noise explains: unlike both neighbours, with which they share drift and noise."""
+    if len(moves) < 3:
+        return 0
+    apart = np.minimum(np.abs(moves[1:-1] - moves[:-2]), np.abs(moves[1:-1] - moves[2:]))
+    apart = apart[(path[1:-1] == path[:-2]) & (path[1:-1] == path[2:])]
+    spread = 1.4826 * float(np.median(np.abs(np.diff(moves)))) / 2**0.5
+    return int(np.sum(apart > _JUMP * spread)) if spread > 0 else 0

@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,19 +15,55 @@ from fimsde.errors import ConfigError
 from fimsde.plots import BandSettings
 from fimsde.plots.bands import has_band
 from fimsde.report import sections
-from fimsde.report.blocks import Section
+from fimsde.report.blocks import Image, Section
 from fimsde.report.findings import STEPS, Findings, Progress, find
+from fimsde.sde import SDE
 
 _SECTIONS = 8
 
 
+@dataclass(frozen=True)
+class Page:
+    """A report before it is written."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+    @property
+    def picture(self) -> bytes:
+        """The first figure, drift and diffusion, as a PNG."""
+        images = [block for section in self.sections for block in section.blocks if isinstance(block, Image)]
+        return images[0].content
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page as one HTML file, which is replaced if it exists."""
+        target = _checked(path)
+        _write(target, render(self.title, self.sections))
+        return target
+
+
 def num_steps(result: Result, bands: BandSettings) -> int:
-    """How often `find` and `write_report` together call their `progress`."""
+    """How often `find` and `make_page` together call their `progress`."""
     return len(STEPS) + _SECTIONS + (bands.resamples if has_band(result) else 0)
 
 
+def make_page(
+    found: Findings, bands: BandSettings, *, truth: SDE | None = None, progress: Progress | None = None
+) -> Page:
+    """Draw and lay out what was found.
+
+    Args:
+        found: What `find` found about a result.
+        bands: How bands are made.
+        truth: An equation to draw beside curves of the estimate.
+        progress: Called with a few words after every step; see `num_steps`.
+    """
+    made = tuple(_sections(found, bands, truth, progress or (lambda label: None)))
+    return Page(sections.heading(found.result), made)
+
+
 def write_report(
-    result: Result | Findings,
+    result: Result,
     path: str | Path,
     *,
     bands: BandSettings | None = None,
@@ -36,26 +73,18 @@ def write_report(
     """Write a page about a result and its data.
 
     Args:
-        result: Any result with observations, of up to three components; or what `find` found about it.
+        result: Any result with observations, of up to three components.
         path: The file; replaced if it exists.
         bands: How bands are made.
         seed: Seed of simulations and checks.
         progress: Called with a few words after every step; see `num_steps`.
-
-    Returns:
-        The path of the page.
     """
-    target = Path(path)
-    if not target.absolute().parent.is_dir() or target.is_dir():
-        raise ConfigError(f"cannot write {str(target)!r}: its folder is missing, or it is one. Choose a file name.")
-    tell = progress or (lambda label: None)
-    found = result if isinstance(result, Findings) else find(result, seed, tell)
-    made = list(_sections(found, bands or BandSettings(seed=seed), tell))
-    _write(target, render(sections.heading(found.result), made))
-    return target
+    target = _checked(path)
+    found = find(result, seed, progress)
+    return make_page(found, bands or BandSettings(seed=seed), progress=progress).write(target)
 
 
-def render(title: str, made: list[Section]) -> str:
+def render(title: str, made: Sequence[Section]) -> str:
     """The page; every text is escaped."""
     environment = Environment(
         loader=PackageLoader("fimsde.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -66,7 +95,7 @@ def render(title: str, made: list[Section]) -> str:
     return template.render(title=title, sections=made, version=__version__, created=created)
 
 
-def _sections(found: Findings, bands: BandSettings, progress: Progress) -> Iterator[Section]:
+def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress: Progress) -> Iterator[Section]:
     yield sections.data(found)
     progress("data")
     if has_band(found.result) and bands.resamples:
@@ -75,7 +104,7 @@ def _sections(found: Findings, bands: BandSettings, progress: Progress) -> Itera
             found.result.resampled(k, bands.seed)
             progress(f"band {k}")
     for label, make in (
-        ("drift and diffusion", lambda: sections.fields(found.result, bands)),
+        ("drift and diffusion", lambda: sections.fields(found.result, bands, truth)),
         ("fixed points and densities", lambda: sections.landscape(found)),
         ("simulated against observed", lambda: sections.simulated(found)),
         ("verdicts", lambda: sections.verdicts(found)),
@@ -85,6 +114,13 @@ def _sections(found: Findings, bands: BandSettings, progress: Progress) -> Itera
     ):
         yield make()
         progress(label)
+
+
+def _checked(path: str | Path) -> Path:
+    target = Path(path)
+    if not target.absolute().parent.is_dir() or target.is_dir():
+        raise ConfigError(f"cannot write {str(target)!r}: its folder is missing, or it is one. Choose a file name.")
+    return target
 
 
 def _write(target: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, p
 from fimsde.report.findings import Findings
 from fimsde.report.formulas import formula_images, terms
 from fimsde.report.origin import data_hash, versions, weights_hash
+from fimsde.sde import SDE
 
 _DIGITS = 4
 _CITATION = """\
@@ -46,7 +47,7 @@ def data(found: Findings) -> Section:
     return Section("data", "Data", (summary, table(head, rows), *(remarks or quiet)))
 
 
-def fields(result: Result, bands: BandSettings) -> Section:
+def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Section:
     """Drift and diffusion with bands."""
     blocks: list[Block] = [
         Paragraph(
@@ -64,11 +65,11 @@ def fields(result: Result, bands: BandSettings) -> Section:
         )
     else:
         blocks.append(Note("caution", "This equation was not fitted to the data, so there are no bands."))
-    blocks += _figures(("drift and diffusion", lambda: plots.plot(result, "fields", bands=bands)))
+    blocks += _figures(("drift and diffusion", lambda: plots.plot(result, "fields", bands=bands, truth=truth)))
     if result.dim > 1:
         blocks += _figures(
-            ("drift along each axis", lambda: plots.plot(result, "drift", bands=bands)),
-            ("diffusion along each axis", lambda: plots.plot(result, "diffusion", bands=bands)),
+            ("drift along each axis", lambda: plots.plot(result, "drift", bands=bands, truth=truth)),
+            ("diffusion along each axis", lambda: plots.plot(result, "diffusion", bands=bands, truth=truth)),
         )
     return Section("fields", "Drift and diffusion", tuple(blocks))
 
