@@ -31,8 +31,9 @@ def main() -> None:
     if len(finite) > 1:
         half = student.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / len(finite) ** 0.5
         print(
-            f"\nmean gain {finite.mean():+.4f} nats per step and component, 95 % interval {finite.mean() - half:+.4f} to "
-            f"{finite.mean() + half:+.4f}, median {np.median(finite):+.4f}, worse by more than 0.001 in "
+            f"\nmean gain {finite.mean():+.4f} nats per step and component, 95 % interval "
+            f"{finite.mean() - half:+.4f} to {finite.mean() + half:+.4f}, "
+            f"median {np.median(finite):+.4f}, worse by more than 0.001 in "
             f"{int((finite < -1e-3).sum())} of {len(finite)} tasks ({len(gains) - len(finite)} without a number)"
         )
 
