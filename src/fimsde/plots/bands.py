@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from fimsde import FittedSDE
 from fimsde.analysis.band import Band
-from fimsde.analysis.result import FittedSDE, Result
+from fimsde.analysis.result import Result
 from fimsde.shapes import Array, Float64
 
 
