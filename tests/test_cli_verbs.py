@@ -255,7 +255,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
         "estimate",
         "data.csv",
         "--resamples",
-        "500",
+        "10000",
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120

@@ -130,7 +130,7 @@ def test_held_out_predictions_get_better_with_either_kind_of_model(objective, pa
         before = state_bytes(model)
         found = finetune(model, dense, replace(SHORT, objective=objective))
         assert found.after.loss < found.before.loss
-        assert found.after.iteration > 0
+        assert found.after in found.curve[1:]  # the first guess may be the best
         assert [j.iteration for j in found.curve] == [0, 0, 4, 8]  # as it was, the first guess, then iterations
         assert (found.iterations, found.ended, found.skipped) == (8, "finished", 0)
         assert state_bytes(model) == before
@@ -188,7 +188,7 @@ def test_training_ends_when_nothing_gets_better(paper, dense):
 def test_without_held_out_data_the_last_weights_are_kept(paper, dense):
     found = finetune(paper, dense, replace(SHORT, learning_rate=5.0, clip=0.0, hold_out=0.0))
     assert found.after.iteration == 8
-    assert found.after.loss > found.before.loss
+    assert found.after == found.curve[-1]
 
 
 @pytest.mark.parametrize("parameters", ["all", "heads", "low-rank"])

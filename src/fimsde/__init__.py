@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fimsde._version import __version__
-from fimsde.analysis.result import FittedSDE, Result, result
 from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
 from fimsde.observations import Observations, read
 from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
@@ -13,6 +12,7 @@ from fimsde.simulate import Paths, simulate
 if TYPE_CHECKING:
     from fimsde.analysis.baseline import fit
     from fimsde.analysis.compare import compare
+    from fimsde.analysis.result import FittedSDE, Result, result
     from fimsde.analysis.storage import load
     from fimsde.estimation import EstimatedSDE, estimate
     from fimsde.model.fim import FIMSDE
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from fimsde.train.finetune_config import FinetuneConfig
     from fimsde.train.finetune_result import Finetuned
 
-# Names that need torch are imported on first use: reading data and simulating do not load it.
+# Imported on first use, because they load torch, scipy or numba: reading data needs none of them.
 _LATER = {
+    "Result": "fimsde.analysis.result",
+    "FittedSDE": "fimsde.analysis.result",
+    "result": "fimsde.analysis.result",
     "EstimatedSDE": "fimsde.estimation",
     "estimate": "fimsde.estimation",
     "FIMSDE": "fimsde.model.fim",
