@@ -139,7 +139,9 @@ def test_a_textbook_system_without_data_has_no_report(tmp_path):
         write_report(fimsde.result(OrnsteinUhlenbeck()), tmp_path / "r.html")
 
 
+@pytest.mark.slow
 def test_three_components_are_reported(tmp_path):
+    """Slow for its many panels; each kind of figure is drawn in 3-D by the default tests. Buys the whole page."""
     file = write_report(linear(3, num_points=150), tmp_path / "r.html", bands=BandSettings(resamples=2))
     assert Page(file.read_text()).sections == ORDER
 
