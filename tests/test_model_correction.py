@@ -67,7 +67,7 @@ def test_a_factor_on_the_diffusion_is_exact_and_bounded(correction):
         expected = torch.tensor([3.0, 0.2, 1.0], dtype=torch.float64).expand_as(x)
         torch.testing.assert_close(found, expected)
         correction.diffusion_coefficients.fill_(1e6)
-        assert correction.diffusion(ones, x).max() <= np.exp(3.0) + 1e-9
+        assert correction.diffusion(ones, x).max() <= np.exp(8.0) + 1e-6
 
 
 def test_a_model_with_a_correction_is_saved_counted_and_told_apart(tmp_path, states):

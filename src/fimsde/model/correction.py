@@ -16,7 +16,7 @@ DRIFT_DEGREE, DIFFUSION_DEGREE = 3, 2
 _WIDEN = 0.25  # of the range of the data on every side; beyond it the correction is continued as a constant
 _FAR = 8.0  # standard deviations; the same before there are data
 _RIDGE = 1e-6  # of the mean square of a monomial, so that terms without data stay finite
-_LARGEST = 3.0  # log of the largest factor on the diffusion
+_LARGEST = 8.0  # log of the largest factor on the diffusion
 _GAIN = 10.0  # coefficients are stored in units so large that they may move faster than weights at one learning rate
 
 

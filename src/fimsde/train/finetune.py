@@ -5,7 +5,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +34,7 @@ from fimsde.transitions import to_transitions
 
 WEIGHTS, CURVE, REPORT = "weights", "curve.jsonl", "report.json"
 _JUDGED = 8  # held-out windows for every scored one, at most
+_LOST = 3  # simulated paths of 64 that may leave the data: tails are heavy
 _STATES = 5000  # at which the coordinates of a correction are set
 
 
@@ -186,7 +187,9 @@ class _Run:
         return self._is_stale()
 
     def _is_stale(self) -> bool:
-        waited = sum(j.iteration > self._best().iteration for j in self.curve)
+        """Whether the loss has not fallen for long. Weights that are refused for lost paths count as progress too."""
+        lowest = min(self.curve, key=_order).iteration
+        waited = sum(j.iteration > lowest for j in self.curve)
         return self.config.hold_out > 0 and waited >= self.config.patience
 
     def _base_record(self) -> Mapping[str, Any]:
@@ -210,8 +213,8 @@ class _Run:
         """The judgement with the smallest loss, the earliest of equals; the last one if nothing was held out."""
         if not self.config.hold_out:
             return self.curve[-1]
-        sound = [j for j in self.curve if j.lost_paths <= self.curve[0].lost_paths]
-        return min(sound, key=lambda j: (float("inf") if j.loss is None else j.loss, j.iteration))
+        allowed = max(self.curve[0].lost_paths, _LOST)
+        return min((j for j in self.curve if j.lost_paths <= allowed), key=_order)
 
     def _finish(self, observations: Observations, state: State | None) -> Finetuned:
         best = FIMSDE.from_pretrained(self.out / WEIGHTS)
@@ -234,6 +237,10 @@ class _Run:
         )
         write_atomically(self.out / REPORT, (json.dumps(result.report(), indent=1, allow_nan=False) + "\n").encode())
         return result
+
+
+def _order(judgement: Judgement) -> tuple[float, int]:
+    return inf if judgement.loss is None else judgement.loss, judgement.iteration
 
 
 def _settings(base: FIMSDE, observations: Observations, config: FinetuneConfig, choice: Choice) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The data of finetuning: what is held out, and the windows that are scored in each iteration."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -12,45 +13,62 @@ from fimsde.shapes import Array, Float64, Int
 from fimsde.train.losses import ScoredSteps
 from fimsde.transitions import Transitions
 
-_MANY_PATHS = 10  # from here on whole paths are held out, below it the end of each path
-_FEWEST = 3  # observations in a held-out part: two steps
+_MANY_PATHS = 10  # from here on whole paths are held out, below it parts of each path
+_STRETCHES = 5  # into which a long path is cut; the end of each is held out
+_LONG = 50  # steps in a held-out part from which on a path is long enough to be cut
+_FEWEST = 2  # steps in a held-out part
+
+Rows = list[tuple[int, int]]  # first observation and the one after the last, of each piece
 
 
 def split(obs: Observations, share: float, seed: int) -> tuple[Observations, Observations | None]:
-    """What is learnt from, and what only judges: whole paths if there are many, else the last part of each path.
+    """What is learnt from, and what only judges: whole paths if there are many, else parts of each path.
 
-    A held-out end begins with the last observation before it, so that no step is lost.
+    A short path is held out at its end, a long one at the ends of five stretches, because data change with time. Where
+    two parts of a path meet they share an observation, so that every step is in one of them.
 
     Args:
         obs: All observations.
-        share: Of the paths or of each path.
+        share: Of the paths, or of the steps of each path.
         seed: Decides which paths.
     """
     if not share:
         return obs, None
-    lengths = np.diff(obs.path_starts)
-    if obs.num_paths >= _MANY_PATHS:
-        number = max(1, round(share * obs.num_paths))
-        held = np.zeros(obs.num_paths, bool)
-        held[np.random.default_rng(seed).choice(obs.num_paths, number, replace=False)] = True
-        kept, judged = np.where(held, 0, lengths), np.where(held, lengths, 0)
+    paths = list(zip(obs.path_starts[:-1].tolist(), obs.path_starts[1:].tolist(), strict=True))
+    if len(paths) >= _MANY_PATHS:
+        number = max(1, round(share * len(paths)))
+        held = set(np.random.default_rng(seed).choice(len(paths), number, replace=False).tolist())
+        kept, judged = ([p for k, p in enumerate(paths) if (k in held) is wanted] for wanted in (False, True))
     else:
-        judged = np.where(share * lengths >= _FEWEST - 1, np.round(share * lengths).astype(np.int64) + 1, 0)
-        kept = np.where(judged > 0, lengths - judged + 1, lengths)
-    if not np.any(judged >= 2):
+        parts = [_parts(first, end, share) for first, end in paths]
+        kept, judged = ([piece for part in parts for piece in part[side]] for side in (0, 1))
+    if not any(end - first >= 2 for first, end in judged):
         raise InvalidObservationsError(
             f"a share of {share:g} of {obs.num_points} observations in {obs.num_paths} paths is too little to judge. "
             "Pass hold_out=0 to learn from all of them, or add observations."
         )
-    first, end = obs.path_starts[:-1], obs.path_starts[1:]
-    return _part(obs, first, first + kept), _part(obs, end - judged, end)
+    return _pieces(obs, kept), _pieces(obs, judged)
 
 
-def _part(obs: Observations, first: Int[Array, " paths"], end: Int[Array, " paths"]) -> Observations:
-    """Rows first..end of each path; paths without any are left out."""
-    some = end > first
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(first[some], end[some], strict=True)])
-    starts = np.concatenate([[0], np.cumsum((end - first)[some])])
+def _parts(first: int, end: int, share: float) -> tuple[Rows, Rows]:
+    """Pieces of a path to learn from, and pieces to judge by."""
+    steps = end - 1 - first
+    number = int(np.clip(share * steps // _LONG, 1, _STRETCHES))
+    cuts = np.linspace(first, end - 1, number + 1).round().astype(int).tolist()
+    kept, judged = [], []
+    for a, b in pairwise(cuts):
+        held = round(share * (b - a))
+        if held < _FEWEST:
+            kept.append((a, b + 1))
+        else:
+            kept.append((a, b - held + 1))
+            judged.append((b - held, b + 1))
+    return kept, judged
+
+
+def _pieces(obs: Observations, pieces: Rows) -> Observations:
+    rows = np.concatenate([np.arange(a, b) for a, b in pieces])
+    starts = np.concatenate([[0], np.cumsum([b - a for a, b in pieces])])
     return replace(obs, values=obs.values[rows], times=obs.times[rows], path_starts=starts)
 
 

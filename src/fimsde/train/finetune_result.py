@@ -21,7 +21,7 @@ class Judgement:
             the sparse objective. None if it is not finite.
         log_likelihood: Nats per observed component, in the units of the data. None if it is not finite.
         lost_paths: Of 64 simulated paths, those that left the data by more than their range. Weights that lose more
-            than the model as it was are not kept.
+            than three, and more than the model as it was, are not kept.
     """
 
     iteration: int

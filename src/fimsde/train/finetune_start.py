@@ -17,7 +17,7 @@ from fimsde.train.losses import ScoredSteps
 _STARTS = 4096  # transitions looked at
 _ROUNDS = 4  # through sub-steps the answer to a change of the drift is known roughly only
 _PROVEN = 9.0  # chi-square from which on a coefficient counts
-_FACTORS = (-2.5, 2.5)  # log of the factor on the diffusion
+_FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion
 _FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight
 
 
