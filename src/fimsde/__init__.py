@@ -12,7 +12,8 @@ from fimsde.simulate import Paths, simulate
 if TYPE_CHECKING:
     from fimsde.analysis.baseline import fit
     from fimsde.analysis.compare import compare
-    from fimsde.analysis.result import FittedSDE, Result, result
+    from fimsde.analysis.fitted import FittedSDE, result
+    from fimsde.analysis.result import Result
     from fimsde.analysis.storage import load
     from fimsde.estimation import EstimatedSDE, estimate
     from fimsde.model.fim import FIMSDE
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 # Imported on first use, because they load torch, scipy or numba: reading data needs none of them.
 _LATER = {
     "Result": "fimsde.analysis.result",
-    "FittedSDE": "fimsde.analysis.result",
-    "result": "fimsde.analysis.result",
+    "FittedSDE": "fimsde.analysis.fitted",
+    "result": "fimsde.analysis.fitted",
     "EstimatedSDE": "fimsde.estimation",
     "estimate": "fimsde.estimation",
     "FIMSDE": "fimsde.model.fim",

@@ -1,6 +1,6 @@
 """The methods of the benchmark as results: fitted by name, so that bands and `load` can fit them again."""
 
-from fimsde.analysis.result import FittedSDE
+from fimsde.analysis.fitted import FittedSDE
 from fimsde.benchmark.methods import Method, named
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations

@@ -17,7 +17,8 @@ import safetensors.torch
 import torch
 
 from fimsde.analysis.baseline import fit
-from fimsde.analysis.result import FittedSDE, Result
+from fimsde.analysis.fitted import FittedSDE
+from fimsde.analysis.result import Result
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.estimation import EstimatedSDE, estimate
 from fimsde.model.fim import FIMSDE
