@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 from fimsde.normalise import fit_normaliser
-from fimsde.priming.candidates import DIFFUSION_PENALTIES, MEAN_PENALTIES, NUM_DRIFT, ORIGIN_PENALTIES, ask, make_bank
+from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS, ask, make_bank
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context, grid
 from fimsde.transitions import to_transitions
 
@@ -25,12 +25,6 @@ PUBLISHED = {  # the paper's FIM-SDE: drift and diffusion errors, systems in the
     (0.05, 0.002): ([50.6, 746, 3.57, 10.9, 89.0, 110, 99.2], [1.26, 2.19, 2.87, 0.825, 2.33, 0.224, 0.252]),
     (0.05, 0.02): ([2.31, 489, 0.297, 0.591, 5.87, 30.1, 6.77], [0.0371, 0.733, 2.07, 0.334, 2.50, 0.171, 0.129]),
 }
-DRIFT_KINDS = (
-    *("full", "ridge", "linear"),
-    *(f"sparse {p:g}" for p in MEAN_PENALTIES),
-    *(f"origin {p:g}" for p in ORIGIN_PENALTIES),
-)
-DIFFUSION_KINDS = ("full", "constant", *(f"sparse {p:g}" for p in DIFFUSION_PENALTIES))
 
 
 def errors(noise_std: float, stride: int, repetition: int, system) -> dict[str, float]:
@@ -43,13 +37,10 @@ def errors(noise_std: float, stride: int, repetition: int, system) -> dict[str, 
     out = {}
     for told, origin in (("", None), (" told", normaliser.states(np.zeros(system.dim)))):
         primed = ask(make_bank(normaliser.transitions(tr), origin), normaliser.states(x))
-        for k in range(NUM_DRIFT):
-            name = f"{('step', 'block')[k // len(DRIFT_KINDS)]} {DRIFT_KINDS[k % len(DRIFT_KINDS)]}"
-            if told and "origin" not in name:
-                continue
-            out[f"drift {name}{told}"] = np.mean((normaliser.undo_drift(primed.drift[..., k]) - drift) ** 2)
-    for k in range(2 * len(DIFFUSION_KINDS)):
-        name = f"{('step', 'block')[k // len(DIFFUSION_KINDS)]} {DIFFUSION_KINDS[k % len(DIFFUSION_KINDS)]}"
+        for k, name in enumerate(DRIFT_KINDS):
+            if not told or "origin" in name or "odd" in name:
+                out[f"drift {name}{told}"] = np.mean((normaliser.undo_drift(primed.drift[..., k]) - drift) ** 2)
+    for k, name in enumerate(DIFFUSION_KINDS):
         found = normaliser.undo_diffusion(np.sqrt(primed.diffusion_sq[..., k]))
         out[f"diffusion {name}"] = np.mean((found - diffusion) ** 2)
     return out

@@ -10,7 +10,7 @@ from fimsde.errors import ConfigError
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
-from fimsde.prior.polynomials import PolynomialSDE, draw_polynomials
+from fimsde.prior.polynomials import PolynomialSDE, draw_polynomials, monomials
 from fimsde.prior.waves.fields import WaveSDE, draw_waves
 from fimsde.simulate import simulate
 
@@ -25,8 +25,13 @@ def test_sparse_equations_have_few_terms_and_mostly_constant_diffusion(dim):
     assert terms.min() >= 1
     assert terms.max() <= 5  # four and a damping one
     constant = (diffusion[..., 1:] == 0).all(axis=-1)
-    check_mean(constant[:, 0], 0.6, 0.6 * 0.4)
+    check_mean(constant[:, 0], 0.55, 0.55 * 0.45)
     assert (diffusion[..., 0] > 0).all()
+    vanishing = (diffusion[..., 1:] < 0).any(axis=-1) & (diffusion[..., 1:] <= 0).all(axis=-1)
+    check_mean(vanishing[:, 0], 0.2, 0.2 * 0.8)  # all of one kind, half of another
+    degrees = np.array([len(m) for m in monomials(dim, 3)])
+    odd = (drift[..., degrees % 2 == 0] == 0).all(axis=(1, 2))
+    assert 0.4 < odd.mean() < 0.75, "at least the share that a reflection leaves alone, and others by chance"
 
 
 def test_the_paper_has_no_sparse_share_and_its_draws_do_not_change():

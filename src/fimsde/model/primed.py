@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
 from fimsde.priming import monomials
-from fimsde.priming.candidates import NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, Bank
+from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, Bank
 from fimsde.priming.cells import BANDWIDTHS
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE
 
@@ -25,7 +25,8 @@ DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference w
 DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
 _FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
 _PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
-_BEST = 14  # drift candidate the others are compared with: sparse around an origin, of the block fit
+_BEST = DRIFT_KINDS.index("block origin 4")  # drift candidate the others are compared with
+_BLOCK, _BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
 TRUST = -1.0  # before softplus: about a third of the log likelihood counts, before training
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
 _FAR = 8.0  # standard deviations at which places are told apart no longer
@@ -113,10 +114,8 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
     g = torch.einsum("bqt,bcdt->bqdc", quadratic, banks.diffusion_sq).clamp_min(0)
     time, residual, excess, score = _local(banks, x)
     drift_reference, g_reference = (
-        torch.gather(
-            values, -1, (banks.reference * (values.shape[-1] // 2))[:, None, None, None].expand(*values.shape[:-1], 1)
-        )
-        for values in (drift, g)
+        torch.gather(values, -1, (banks.reference * block)[:, None, None, None].expand(*values.shape[:-1], 1))
+        for values, block in ((drift, _BLOCK), (g, _BLOCK_DIFFUSION))
     )
     choices = torch.cat([drift, torch.zeros_like(drift_reference), drift_reference + residual], -1)
     choices2 = torch.cat([g.sqrt(), torch.zeros_like(g_reference), (g_reference + excess).clamp_min(0).sqrt()], -1)

@@ -15,14 +15,32 @@ from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
 
-MEAN_PENALTIES = (3.0, 7.0)  # per term kept, in units of chi-square, for drifts that are sparse around the mean
-ORIGIN_PENALTIES = (4.0, 7.0, 14.0)  # the same for drifts that are sparse around an origin of their own
-DIFFUSION_PENALTIES = (4.0, 10.0)
+# Penalties per term kept, in units of chi-square.
+STEP_PENALTIES = (4.0, 7.0)  # `step` drifts that are sparse around an origin of their own
+MEAN_PENALTIES = (3.0, 7.0)  # `block` drifts that are sparse around the mean
+ORIGIN_PENALTIES = (4.0, 7.0, 14.0)  # `block` drifts that are sparse around an origin of their own
+ODD_PENALTIES = (3.0, 8.0)  # `block` drifts that turn their sign under a reflection at the origin
+STEP_DIFFUSION_PENALTIES = (10.0,)  # `step` diffusions that are sparse around an origin of their own
+DIFFUSION_PENALTIES = (4.0, 10.0)  # `block` diffusions of this kind
+EVEN_PENALTIES = (4.0,)  # `block` diffusions that a reflection leaves alone
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
-# Of each fit: full, ridge, linear, averages of models sparse around the mean and around an origin.
-NUM_DRIFT = 2 * (3 + len(MEAN_PENALTIES) + len(ORIGIN_PENALTIES))
-NUM_DIFFUSION = 2 * (2 + len(DIFFUSION_PENALTIES))  # of each fit: full, constant, averages
+DRIFT_KINDS = (
+    *("step full", "step ridge"),
+    *(f"step origin {p:g}" for p in STEP_PENALTIES),
+    *("block full", "block ridge", "block linear"),
+    *(f"block mean {p:g}" for p in MEAN_PENALTIES),
+    *(f"block origin {p:g}" for p in ORIGIN_PENALTIES),
+    *(f"block odd {p:g}" for p in ODD_PENALTIES),
+)
+DIFFUSION_KINDS = (
+    *("step full", "step constant"),
+    *(f"step origin {p:g}" for p in STEP_DIFFUSION_PENALTIES),
+    *("block full", "block constant"),
+    *(f"block origin {p:g}" for p in DIFFUSION_PENALTIES),
+    *(f"block even {p:g}" for p in EVEN_PENALTIES),
+)
+NUM_DRIFT, NUM_DIFFUSION = len(DRIFT_KINDS), len(DIFFUSION_KINDS)
 NUM_DESCRIPTORS = 15
 NUM_LOCAL = len(BANDWIDTHS)
 
@@ -37,7 +55,7 @@ class Bank:
         misfit: chi-square of each drift candidate against both posteriors, per component.
         diffusion_misfit: The same for the candidates for g.
         covariance: Of the full drift fits, `step` and `block`; for standard errors at a location.
-        reference: Which candidates the cells are residuals of: 0 the full `step` fits, 1 the full `block` fits.
+        reference: Which fit the cells are residuals of: 0 the full `step` fit, 1 the full `block` fit.
         cells: Local residuals.
         speed: Natural size of the drift, per component.
         rate: Natural size of g, per component.
@@ -89,8 +107,8 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
     step, scales = fit_step(series)
     block = fit_block(series, scales, step)
     fits = (step, block)
-    drift = np.concatenate([_drift_candidates(f.drift, scales.speed, origin) for f in fits])
-    diffusion_sq = np.concatenate([_diffusion_candidates(f.diffusion_sq, origin) for f in fits])
+    drift = _drift_candidates(step.drift, block.drift, scales.speed, origin)
+    diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, origin)
     reference = int(scales.noise_score.max() > _NOISY)
     cells = gather_cells(*residual_windows(series, scales, fits[reference], noisy=bool(reference)))
     return Bank(
@@ -124,23 +142,37 @@ def ask(bank: Bank, x: Float64[Array, "queries dim"]) -> Primed:
 
 
 def _drift_candidates(
-    post: Posterior, speed: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
+    step: Posterior, block: Posterior, speed: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
 ) -> Float64[Array, "candidates dim terms"]:
-    dim = len(post.mean)
+    dim, terms = block.mean.shape
+    width = np.repeat(speed[:, None], terms, axis=1)
+    step_ridge, ridge = shrunk(step, width), shrunk(block, width)
     linear = monomials.exponents(dim, DRIFT_DEGREE).sum(axis=1) <= 1
-    ridge = shrunk(post, np.repeat(speed[:, None], post.mean.shape[1], axis=1))
-    around_mean = sparse_averages(ridge, DRIFT_DEGREE, MEAN_PENALTIES, np.zeros(dim))
-    around_origin = sparse_averages(ridge, DRIFT_DEGREE, ORIGIN_PENALTIES, origin)
-    return np.concatenate([[post.mean, ridge.mean, _conditioned(ridge, linear)], around_mean, around_origin])
+    return np.concatenate(
+        [
+            [step.mean, step_ridge.mean],
+            sparse_averages(step_ridge, DRIFT_DEGREE, STEP_PENALTIES, origin),
+            [block.mean, ridge.mean, _conditioned(ridge, linear)],
+            sparse_averages(ridge, DRIFT_DEGREE, MEAN_PENALTIES, np.zeros(dim)),
+            sparse_averages(ridge, DRIFT_DEGREE, ORIGIN_PENALTIES, origin),
+            sparse_averages(ridge, DRIFT_DEGREE, ODD_PENALTIES, origin, parity=1),
+        ]
+    )
 
 
 def _diffusion_candidates(
-    post: Posterior, origin: Float64[Array, " dim"] | None
+    step: Posterior, block: Posterior, origin: Float64[Array, " dim"] | None
 ) -> Float64[Array, "candidates dim terms2"]:
-    dim = len(post.mean)
-    constant = monomials.exponents(dim, DIFFUSION_DEGREE).sum(axis=1) == 0
-    averages = sparse_averages(post, DIFFUSION_DEGREE, DIFFUSION_PENALTIES, origin)
-    return np.concatenate([[post.mean, _conditioned(post, constant)], averages])
+    constant = monomials.exponents(len(block.mean), DIFFUSION_DEGREE).sum(axis=1) == 0
+    return np.concatenate(
+        [
+            [step.mean, _conditioned(step, constant)],
+            sparse_averages(step, DIFFUSION_DEGREE, STEP_DIFFUSION_PENALTIES, origin),
+            [block.mean, _conditioned(block, constant)],
+            sparse_averages(block, DIFFUSION_DEGREE, DIFFUSION_PENALTIES, origin),
+            sparse_averages(block, DIFFUSION_DEGREE, EVEN_PENALTIES, origin, parity=0),
+        ]
+    )
 
 
 def _conditioned(post: Posterior, kept: Array) -> Float64[Array, "dim terms"]:

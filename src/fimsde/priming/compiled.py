@@ -20,11 +20,14 @@ def count_windows(path_starts, m, stride, margin):
 
 
 @njit(cache=True)
-def fill_windows(y, dtau, path_starts, features, m, stride, margin, increment, integral, length, before, centre, first):
+def fill_windows(
+    y, dtau, path_starts, features, m, stride, margin, increment, integral, length, before, at, centre, first
+):
     """Weak form of the equation against hat functions: sum w dy = sum w ∫ f dt + noise, w = 1/m, 2/m, ..., 1, ..., 1/m.
 
     Row c gets the weighted increment, the weighted integrals of the features, the weighted time, the mean of the m
-    observations before the window (the instrument's place), the weighted mean place inside, and the first step.
+    observations before the window, the mean of the m observations up to its first (the instrument's place), the
+    weighted mean place inside, and the first step.
     Integrals over a step use the two points of the step and, on regular grids and with margin 1, their neighbours.
     """
     dim, terms = y.shape[1], features.shape[1]
@@ -58,28 +61,32 @@ def fill_windows(y, dtau, path_starts, features, m, stride, margin, increment, i
                 centre[c, j] /= total
                 for k in range(m):
                     before[c, j] += y[i - 1 - k, j] / m
+                    at[c, j] += y[i - k, j] / m
             c += 1
             i += stride
 
 
 @njit(cache=True, error_model="numpy")
-def eliminate(mean, covariance, penalties, averages):
+def eliminate(mean, covariance, allowed, penalties, averages):
     """Backward elimination of the terms of a normal posterior, one by one, least significant first.
 
     A model that sets terms to zero loses chi2 = the misfit in the posterior's metric and costs a penalty per term kept.
-    `averages` (penalties, terms) gets, for each penalty, the average over all models on the way with weights
-    exp(-score / 2); returned are the logarithms of the sums of the weights. `mean` and `covariance` are used up.
+    Terms that are not allowed go first. `averages` (penalties, terms) gets, for each penalty, the average over all
+    models on the way with weights exp(-score / 2); returned are the logarithms of the sums of the weights. `mean` and
+    `covariance` are used up.
     """
-    terms = len(mean)
+    terms, most = len(mean), allowed.sum()
     kept, least = np.ones(terms, np.bool_), _ROUNDING * np.diag(covariance)
-    best, total = penalties * terms, np.ones(len(penalties))
-    for p in range(len(penalties)):
-        averages[p] = mean
+    best, total = np.full(len(penalties), np.inf), np.zeros(len(penalties))
+    averages[:] = 0.0
     chi2 = 0.0
+    if most == terms:
+        for p in range(len(penalties)):
+            _add(averages, total, best, p, mean, penalties[p] * terms)
     for left in range(terms - 1, -1, -1):
         out, smallest = -1, np.inf
         for k in range(terms):
-            if kept[k]:
+            if kept[k] and (left < most or not allowed[k]):
                 covariance[k, k] = max(covariance[k, k], least[k])
                 t2 = mean[k] * mean[k] / covariance[k, k]
                 if t2 < smallest:
@@ -95,9 +102,9 @@ def eliminate(mean, covariance, penalties, averages):
                 for q in range(terms):
                     covariance[k, q] -= ratio * covariance[out, q]
         mean[out] = 0.0
-        for p in range(len(penalties)):
-            score = chi2 + penalties[p] * left
-            _add(averages, total, best, p, mean, score)
+        if left <= most:
+            for p in range(len(penalties)):
+                _add(averages, total, best, p, mean, chi2 + penalties[p] * left)
     for p in range(len(penalties)):
         averages[p] /= total[p]
     return np.log(total) - 0.5 * best
@@ -132,8 +139,10 @@ def shift_matrix(shift, rows, columns, factors, powers, terms):
 
 
 @njit(cache=True)
-def average_over_origins(means, covariances, penalties, rows, columns, factors, powers, places, spacing, rounds):
-    """Average over models that are sparse in monomials of (x - origin), and over the origin.
+def average_over_origins(
+    means, covariances, allowed, penalties, rows, columns, factors, powers, places, spacing, rounds
+):
+    """Average over models that are sparse in allowed monomials of (x - origin), and over the origin.
 
     All components share the origin: a place weighs the product of their evidences. After `places`, a grid with this
     spacing, finer and finer ones around the best place so far; a place stands for its share of the volume.
@@ -154,7 +163,7 @@ def average_over_origins(means, covariances, penalties, rows, columns, factors, 
             back = shift_matrix(-places[i], rows, columns, factors, powers, terms)
             evidence = np.zeros(len(penalties))
             for d in range(dim):
-                evidence += eliminate(forth.T @ means[d], forth.T @ covariances[d] @ forth, penalties, own[d])
+                evidence += eliminate(forth.T @ means[d], forth.T @ covariances[d] @ forth, allowed, penalties, own[d])
             if evidence[0] > highest + _TIE:  # places are often equally good: rounding must not choose
                 highest, around = evidence[0], places[i].copy()
             for p in range(len(penalties)):
@@ -170,8 +179,14 @@ def average_over_origins(means, covariances, penalties, rows, columns, factors, 
 
 @njit(cache=True)
 def _neighbours(place, spacing):
-    """The 3**dim - 1 places around a place on a grid."""
+    """The places around a place on a grid: all 3**dim - 1, but in three dimensions those along the axes only."""
     dim = len(place)
+    if dim == 3:
+        along = np.empty((2 * dim, dim))
+        for j in range(2 * dim):
+            along[j] = place
+            along[j, j // 2] += spacing if j % 2 else -spacing
+        return along
     out = np.empty((3**dim - 1, dim))
     row = 0
     for number in range(3**dim):

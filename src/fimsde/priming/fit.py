@@ -1,7 +1,7 @@
 """Polynomial drift and diffusion by weighted instrumental regression of the weak form, with their full posteriors.
 
 Two fits of the same equation: `step` trusts every observation (best without measurement noise), `block` knows the
-noise: it averages over blocks, removes the noise from the moments and takes its instruments from before each window.
+noise: it averages over blocks and removes the noise from all moments.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +15,10 @@ from fimsde.shapes import Array, Bool, Float64, Int
 
 _FLOOR = 0.1  # of the mean variance rate, added to local ones so that no region gets all the weight
 _LEAST_ERROR = 1e-3  # relative error that a second moment has at least, also where the path is deterministic
+_COARSE = 1.2  # mean square displacement over one gap, in variances, above which data are coarse; 2 if they are white
 _PRIOR_WIDTH = 10.0  # of the drift coefficients, in units of the natural speed: wide, only against singular matrices
 MAX_BLOCK = 32
+_MORE = 1.3
 
 Windows = Callable[[], Iterator[Chunk]]
 
@@ -27,6 +29,15 @@ class Posterior:
 
     mean: Float64[Array, "dim terms"]
     precision: Float64[Array, "dim terms terms"]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Measurement noise as a fit with windows of 2m - 1 steps meets it, per component."""
+
+    var: Float64[Array, " dim"]
+    error: Float64[Array, " dim"]  # standard error of `var`
+    m: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,13 @@ class Scales:
     reach: Int[Array, " dim"]  # steps over which the path stays within about half a standard deviation
     diffusion_rate: Float64[Array, " dim"]  # mean variance rate without measurement noise
     noise_var: Float64[Array, " dim"]  # variance of the measurement noise
-    noise_score: Float64[Array, " dim"]  # noise_var in units of its standard error
+    noise_error: Float64[Array, " dim"]  # its standard error
+    coarse: bool  # neighbouring observations know little of each other
+
+    @property
+    def noise_score(self) -> Float64[Array, " dim"]:
+        """The noise variance in units of its standard error."""
+        return self.noise_var / (self.noise_error + np.finfo(float).tiny)
 
     @property
     def rate_share(self) -> Float64[Array, " dim"]:
@@ -81,28 +98,35 @@ def fit_step(series: Series) -> tuple[PolynomialFit, Scales]:
     speed = 1.0 / spans[lag]
     near = squares >= 0.25
     reach = 2 ** np.where(near.any(axis=0), near.argmax(axis=0), len(spans) - 1)
-    windows = _held(lambda: step_windows(series))
+    coarse = bool((squares[0] > _COARSE).all())
+    windows = _held(lambda: step_windows(series, coarse=coarse))
     rough = squares[0] / spans[0]  # quadratic variation, noise included
-    drift = _fit_drift(windows, rough, speed, None)
-    rate, noise_var, noise_score = _noise(windows, drift.mean, rough)
-    fit = _alternate(windows, rough, speed, drift, lambda r, joined: r * r, np.zeros_like(rough), 1)
-    return fit, Scales(speed, reach, rate, noise_var, noise_score)
+    drift = _fit_drift(windows, rough, speed, None, None)
+    rate, noise_var, noise_error = _noise(windows, drift.mean, rough, coarse=coarse)
+    fit = _alternate(windows, rough, speed, drift, None)
+    return fit, Scales(speed, reach, rate, noise_var, noise_error, coarse)
 
 
 def block_lengths(scales: Scales, series: Series) -> Int[Array, " dim"]:
     """Block length per component: noise of the block means about equal to the diffusion over a block.
 
-    Var = 2/3 g m h + 2 v / m is smallest at m = sqrt(3 v / (g h)); not longer than the path stays in place.
+    Var = 2/3 g m h + 2 v / m is smallest at m = sqrt(3 v / (g h)); a little more is better still, since noise does
+    harm elsewhere too. Not longer than the path stays in place.
     """
     gap = float(np.exp(np.mean(np.log(series.dtau[series.dtau > 0]))))
     ideal = np.sqrt(3.0 * scales.noise_var / (scales.diffusion_rate * gap))
     longest = max(1, (int(np.diff(series.path_starts).max()) - 1) // 4)
-    cap = np.minimum(np.minimum(np.maximum(scales.reach // 2, 1), MAX_BLOCK), longest)
-    return np.clip(np.round(ideal), 1, cap).astype(np.int64)
+    cap = np.minimum(np.minimum(np.maximum(scales.reach // 4, 1), MAX_BLOCK), longest)
+    return np.clip(np.ceil(_MORE * ideal - 0.3), 1, cap).astype(np.int64)
 
 
 def fit_block(series: Series, scales: Scales, step: PolynomialFit) -> PolynomialFit:
-    """The fit that knows the noise; a component without enough windows keeps its `step` fit."""
+    """The fit that knows the noise; a component without enough windows keeps its `step` fit, and so do coarse data.
+
+    There noise cannot be told from motion.
+    """
+    if scales.coarse:
+        return step
     lengths = block_lengths(scales, series)
     dim = len(lengths)
     fits: dict[int, PolynomialFit | None] = {}
@@ -111,8 +135,9 @@ def fit_block(series: Series, scales: Scales, step: PolynomialFit) -> Polynomial
         if sum(len(c.length) for c in windows()) < 3 * step.drift.mean.shape[1]:
             fits[m] = None
             continue
-        drift = _fit_drift(windows, scales.diffusion_rate, scales.speed, None)
-        fits[m] = _alternate(windows, scales.diffusion_rate, scales.speed, drift, _without_noise, scales.noise_var, m)
+        noise = Noise(scales.noise_var, scales.noise_error, m)
+        drift = _fit_drift(windows, scales.diffusion_rate, scales.speed, None, noise)
+        fits[m] = _alternate(windows, scales.diffusion_rate, scales.speed, drift, noise)
     chosen = [fits[m] or step for m in lengths.tolist()]
     return PolynomialFit(
         Posterior(
@@ -139,7 +164,7 @@ def residual_windows(
 ]:
     """Place, time, drift residual, second moment and its expectation under the fit, for every window."""
     m = int(np.median(block_lengths(scales, series))) if noisy else 1
-    chunks = hat_windows(series, m, scales.noise_var) if noisy else step_windows(series)
+    chunks = hat_windows(series, m, scales.noise_var) if noisy else step_windows(series, coarse=scales.coarse)
     rows = []
     for c in chunks:
         r = c.increment - c.integral @ fit.drift.mean.T
@@ -170,22 +195,13 @@ def _held(make: Windows) -> Windows:
     return make
 
 
-Moment = Callable[[Float64[Array, "windows dim"], Bool[Array, " windows"]], Float64[Array, "windows dim"]]
-
-
 def _alternate(
-    windows: Windows,
-    rate: Float64[Array, " dim"],
-    speed: Float64[Array, " dim"],
-    drift: Posterior,
-    moment: Moment,
-    noise_var: Float64[Array, " dim"],
-    m: int,
+    windows: Windows, rate: Float64[Array, " dim"], speed: Float64[Array, " dim"], drift: Posterior, noise: Noise | None
 ) -> PolynomialFit:
     """Fit the diffusion from the residuals, then the drift anew with weights 1/g, then the diffusion once more."""
-    g = _fit_diffusion(windows, rate, drift.mean, None, moment, noise_var, m)
-    drift = _fit_drift(windows, rate, speed, g.mean)
-    g = _fit_diffusion(windows, rate, drift.mean, g.mean, moment, noise_var, m)
+    first = _regress_diffusion(windows, rate, drift.mean, None, noise).mean
+    drift = _fit_drift(windows, rate, speed, first, noise)
+    g = _diffusion_posterior(_regress_diffusion(windows, rate, drift.mean, first, noise), rate, noise)
     return PolynomialFit(drift, g, sum(len(c.length) for c in windows()))
 
 
@@ -202,72 +218,108 @@ def _fit_drift(
     rate: Float64[Array, " dim"],
     speed: Float64[Array, " dim"],
     g: Float64[Array, "dim terms2"] | None,
+    noise: Noise | None,
 ) -> Posterior:
-    """Optimal linear instruments: features before the window over the variance rate there.
+    """Optimal linear instruments: features where the window begins over the variance rate before it.
 
-    With W = instrument / v: (sum W F') b = sum W dL, and the noise of the right side has covariance sum W W' v T.
+    With W = instrument / v: (sum W F') b = sum W dL, and the noise of the right side has covariance sum W W' v T, which
+    is made of moments of twice the degree.
     Neighbouring hats overlap, but summed against slowly varying instruments their noise is that of independent windows.
+    The instrument knows the noise of the first observation, by its slope over m; so both sums are freed of the product
+    of that with what the same noise does to the increment, -1/m, and to the integral, (gap / 2m) times the slopes.
     """
     dim = len(rate)
     terms = len(monomials.exponents(dim, DRIFT_DEGREE))
-    cross, right, noise = np.zeros((dim, terms, terms)), np.zeros((dim, terms)), np.zeros((dim, terms, terms))
+    cross, spread = np.zeros((dim, terms, terms)), np.zeros((dim, terms, terms))
+    right, sums = np.zeros((dim, terms)), np.zeros((dim, terms))
     for c in windows():
-        v = _variance_rate(c.before, rate, g)
+        weight = 1.0 / _variance_rate(c.before, rate, g)
+        moments = (weight * c.length[:, None]).T @ c.doubled
+        spread += moments[:, monomials.products(dim, DRIFT_DEGREE)]
         for d in range(dim):
-            weighted = c.instrument / v[:, d : d + 1]
+            weighted = c.instrument * weight[:, d : d + 1]
             cross[d] += weighted.T @ c.integral
             right[d] += weighted.T @ c.increment[:, d]
-            noise[d] += weighted.T @ (c.instrument * c.length[:, None])
+            sums[d] += weighted.sum(axis=0)
+    if noise is not None:
+        slopes = [monomials.derivative(dim, DRIFT_DEGREE, j) for j in range(dim)]
+        cross -= sum(0.5 * v / noise.m**3 * (a.T @ spread @ a) for v, a in zip(noise.var, slopes, strict=True))
+        known = np.stack([s @ a for s, a in zip(sums, slopes, strict=True)]) / noise.m**2
+        right += noise.var[:, None] * known
+        spread = spread + (noise.error[:, None] * known)[:, :, None] * (noise.error[:, None] * known)[:, None, :]
     prior = np.eye(terms) / (_PRIOR_WIDTH * speed[:, None, None]) ** 2
-    return _solve(cross, right, noise, prior)
+    return _solve(cross, right, spread, prior)
 
 
-def _fit_diffusion(
+@dataclass(frozen=True)
+class DiffusionRegression:
+    """Second moments of the residuals against integrals of the features: cross mean = right."""
+
+    cross: Float64[Array, "dim terms2 terms2"]
+    right: Float64[Array, "dim terms2"]
+    mean: Float64[Array, "dim terms2"]
+    rows: list[tuple[Array, ...]]  # integral, instrument, length, spread, moment and run of each window
+
+
+def _regress_diffusion(
     windows: Windows,
     rate: Float64[Array, " dim"],
     drift: Float64[Array, "dim terms"],
     g: Float64[Array, "dim terms2"] | None,
-    moment: Moment,
-    noise_var: Float64[Array, " dim"],
-    m: int,
-) -> Posterior:
-    """Weighted regression of the second moment of the residuals; covariance from the scores and their neighbours.
+    noise: Noise | None,
+) -> DiffusionRegression:
+    """Weighted regression of the second moment of the residuals.
 
     The moment has the mean ∫ w g dt along the path, because neighbouring hats add up to one. Features at the place
-    before the window are the instruments: those inside it know the noise and the steps that make up the moment, and
-    least squares on them would bend g.
+    where the window begins are the instruments: those inside it know the noise and the steps that make up the moment,
+    and least squares on them would bend g.
     """
     dim = len(rate)
     terms = len(monomials.exponents(dim, DIFFUSION_DEGREE))
     rows = []
     cross, right = np.zeros((dim, terms, terms)), np.zeros((dim, terms))
+    block_var = np.zeros(dim) if noise is None else 2.0 * noise.var / noise.m
     for c in windows():
-        q = moment(c.increment - c.integral @ drift.T, c.joined)
-        if noise_var.any():
-            q = q - _noise_through_drift(c, drift, noise_var) / m
+        r = c.increment - c.integral @ drift.T
+        q = r * r if noise is None or noise.m == 1 else _without_noise(r, c.joined)
+        if noise is not None:
+            q = q - _noise_through_drift(c, drift, noise.var) / noise.m
+        if noise is not None and noise.m == 1:
+            q = q - block_var
         good = np.isfinite(q).all(axis=1)
         integral, instrument = c.integral[good, :terms], c.instrument[good, :terms]  # lower degrees come first
         length = c.length[good, None]
-        spread = _variance_rate(c.before[good], rate, g) * length + 2.0 * noise_var / m
+        spread = _variance_rate(c.before[good], rate, g) + block_var / length  # per unit of time
         for d in range(dim):
-            weighted = instrument * (length / spread[:, d : d + 1] ** 2)
+            weighted = instrument / (length * spread[:, d : d + 1] ** 2)
             cross[d] += weighted.T @ integral
             right[d] += weighted.T @ q[good, d]
         run = np.append(0, np.cumsum(~c.joined[:-1]))[good]  # rows of one run follow each other on a path
         rows.append((integral, instrument, length, spread, q[good], run))
-    prior = np.eye(terms) / (_PRIOR_WIDTH * rate[:, None, None]) ** 2
     ridge = 1e-10 * np.trace(cross, axis1=1, axis2=2)[:, None, None] / terms * np.eye(terms)
     mean = np.linalg.solve(cross + ridge, right[..., None])[..., 0]
-    noise = np.zeros_like(cross)
-    for integral, instrument, length, spread, q, run in rows:
+    return DiffusionRegression(cross, right, mean, rows)
+
+
+def _diffusion_posterior(found: DiffusionRegression, rate: Float64[Array, " dim"], noise: Noise | None) -> Posterior:
+    """The posterior, with a covariance from the scores and their neighbours, and from the error of the noise."""
+    dim, terms = found.mean.shape
+    scatter, unsure = np.zeros_like(found.cross), np.zeros_like(found.right)
+    for integral, instrument, length, spread, q, run in found.rows:
+        away = q - integral @ found.mean.T
         for d in range(dim):
-            score = instrument * (length / spread[:, d : d + 1] ** 2) * (q[:, d : d + 1] - integral @ mean[d][:, None])
-            least = instrument * (_LEAST_ERROR * length / spread[:, d : d + 1])
-            noise[d] += score.T @ score + least.T @ least
+            weight = 1.0 / (length * spread[:, d : d + 1] ** 2)
+            if noise is not None and noise.m == 1:
+                unsure[d] += 2.0 * noise.error[d] * (weight.T @ instrument)[0]
+            score = instrument * (weight * away[:, d : d + 1])
+            least = instrument * (_LEAST_ERROR / spread[:, d : d + 1])
+            scatter[d] += score.T @ score + least.T @ least
             for lag in (1, 2):
                 lagged = score[lag:].T @ (score[:-lag] * (run[lag:] == run[:-lag])[:, None])
-                noise[d] += lagged + lagged.T
-    return _solve(cross, right, _positive(noise), prior)
+                scatter[d] += lagged + lagged.T
+    scatter = _positive(scatter) + unsure[:, :, None] * unsure[:, None, :]
+    prior = np.eye(terms) / (_PRIOR_WIDTH * rate[:, None, None]) ** 2
+    return _solve(found.cross, found.right, scatter, prior)
 
 
 def _noise_through_drift(
@@ -278,7 +330,7 @@ def _noise_through_drift(
     sum_j (∂f_i/∂x_j)² v_j h T with gap h and weighted time T: small unless the drift is steep over a gap.
     """
     dim = len(noise_var)
-    slopes = [c.instrument @ monomials.derivative(dim, DRIFT_DEGREE, j) @ drift.T for j in range(dim)]
+    slopes = [c.instrument @ (monomials.derivative(dim, DRIFT_DEGREE, j) @ drift.T) for j in range(dim)]
     return sum(v * s**2 for v, s in zip(noise_var, slopes, strict=True)) * c.length[:, None] ** 2
 
 
@@ -307,9 +359,9 @@ def _solve(
 
 
 def _noise(
-    windows: Windows, drift: Float64[Array, "dim terms"], rough: Float64[Array, " dim"]
+    windows: Windows, drift: Float64[Array, "dim terms"], rough: Float64[Array, " dim"], *, coarse: bool
 ) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"], Float64[Array, " dim"]]:
-    """Diffusion rate, noise variance and its score, from squares and neighbouring products of the residuals.
+    """Diffusion rate, noise variance and its standard error, from squares and neighbouring products of the residuals.
 
     E[r_i r_{i+1}] = -v under measurement noise of variance v, and 0 without it.
     """
@@ -324,9 +376,9 @@ def _noise(
             product_sq + (neighbours**2).sum(0),
         )
         time, pairs, num = time + c.length.sum(), pairs + len(neighbours), num + len(r)
-    if pairs == 0:
+    if pairs == 0 or coarse:
         return square / time, np.zeros_like(rough), np.zeros_like(rough)
     noise_var = np.maximum(-product / pairs, 0.0)
-    score = noise_var / np.sqrt(product_sq / pairs**2 + np.finfo(float).tiny)
+    error = np.sqrt(product_sq) / pairs
     rate = np.maximum((square - 2 * num * noise_var) / time, 1e-3 * rough)
-    return rate, noise_var, score
+    return rate, noise_var, error

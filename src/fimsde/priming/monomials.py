@@ -27,11 +27,14 @@ def evaluate(
     """
     powers = _powers(x, degree, np.zeros(x.shape[1]) if noise_var is None else noise_var)
     exps = exponents(x.shape[1], degree)
-    out = np.empty((len(x), len(exps)))
+    out = np.empty((len(x), len(exps)), order="F")  # a column at a time
     for k, row in enumerate(exps):
         used = [powers[j][p] for j, p in enumerate(row) if p]
-        out[:, k] = 1.0 if not used else used[0]
-        for factor in used[1:]:
+        if len(used) < 2:
+            out[:, k] = used[0] if used else 1.0
+            continue
+        np.multiply(used[0], used[1], out=out[:, k])
+        for factor in used[2:]:
             out[:, k] *= factor
     return out
 
@@ -42,7 +45,7 @@ def _powers(
     """powers[j][p]: deconvolved p-th power of component j, by the recursion of the Hermite polynomials."""
     out = []
     for j in range(x.shape[1]):
-        own = [np.ones(len(x)), x[:, j]]
+        own = [np.ones(len(x)), x[:, j].copy()]
         for p in range(2, degree + 1):
             own.append(x[:, j] * own[p - 1] - (p - 1) * v[j] * own[p - 2])
         out.append(own)
@@ -61,6 +64,14 @@ def derivative(dim: int, degree: int, j: int) -> Float64[Array, "terms terms"]:
             lower[j] -= 1
             out[index[tuple(lower)], k] = e[j]
     return out
+
+
+@cache
+def products(dim: int, degree: int) -> Int[Array, "terms terms"]:
+    """Which monomial of twice the degree the product of two is."""
+    exps = exponents(dim, degree)
+    index = {tuple(e): k for k, e in enumerate(exponents(dim, 2 * degree))}
+    return np.array([[index[tuple(a + b)] for b in exps] for a in exps])
 
 
 @cache

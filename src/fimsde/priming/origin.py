@@ -19,14 +19,24 @@ _ROUNDS = 6  # halvings of the spacing around the best place
 
 
 def sparse_averages(
-    post: Posterior, degree: int, penalties: Sequence[float], origin: Float64[Array, " dim"] | None
+    post: Posterior,
+    degree: int,
+    penalties: Sequence[float],
+    origin: Float64[Array, " dim"] | None,
+    parity: int | None = None,
 ) -> Float64[Array, "penalties dim terms"]:
-    """For each penalty per term, the average over models that are sparse in (x - origin), and over unknown origins."""
+    """For each penalty per term, the average over models that are sparse in (x - origin), and over unknown origins.
+
+    With a parity, only terms of odd (1) or even (0) degree: equations that a reflection at the origin leaves alone.
+    """
     dim = len(post.mean)
+    degrees = monomials.exponents(dim, degree).sum(axis=1)
+    allowed = np.ones(len(degrees), np.bool_) if parity is None else degrees % 2 == parity
     places, spacing = (_grid(dim), 2 * _REACH / (_PER_AXIS[dim] - 1)) if origin is None else (origin[None], 0.0)
     return compiled.average_over_origins(
         post.mean,
         np.linalg.inv(post.precision),
+        allowed,
         np.array(penalties),
         *monomials.shift_terms(dim, degree),
         places,

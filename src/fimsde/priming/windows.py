@@ -2,11 +2,13 @@
 
 Over a window with weights w, sum w dy = ∫ w f(x) dt + martingale + measurement noise. The left side is a difference of
 block means, so measurement noise is averaged; the integral is taken along the path, so long windows carry no finite-gap
-bias; and features at a place before the window are an instrument, uncorrelated with all noise inside it.
+bias; and features at the place where the window begins are an instrument: of all the noise inside the window they know
+only that of its first observation, which can be allowed for.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -48,14 +50,24 @@ class Chunk:
     increment: Float64[Array, "windows dim"]
     integral: Float64[Array, "windows terms"]
     length: Float64[Array, " windows"]  # weighted time of the window
-    instrument: Float64[Array, "windows terms"]  # features at a place that does not know the noise of the window
-    before: Float64[Array, "windows dim"]  # that place
+    instrument: Float64[Array, "windows terms"]  # features at the place where the window begins
+    at: Float64[Array, "windows dim"]  # that place
+    before: Float64[Array, "windows dim"]  # a place that does not know the noise of the window
     centre: Float64[Array, "windows dim"]  # mean place inside the window
     joined: Array  # True where the next row continues this one on the same path
 
+    @cached_property
+    def doubled(self) -> Float64[Array, "windows terms6"]:
+        """Features of twice the degree where the window begins: all products of two instruments."""
+        return monomials.evaluate(self.at, 2 * DRIFT_DEGREE)
 
-def step_windows(series: Series) -> Iterator[Chunk]:
-    """Single steps with the step's own start as instrument and the trapezoidal rule: for data without noise."""
+
+def step_windows(series: Series, *, coarse: bool = False) -> Iterator[Chunk]:
+    """Single steps with the step's own start as instrument and the trapezoidal rule: for data without noise.
+
+    Of coarse data, whose neighbours know little of each other, the rule would make twice the drift: there a step is an
+    Euler step, and drift and diffusion are those of the Markov chain that one sees.
+    """
     inside = np.ones(len(series.y), bool)
     inside[series.path_starts[1:] - 1] = False
     rows = np.flatnonzero(inside)
@@ -66,9 +78,10 @@ def step_windows(series: Series) -> Iterator[Chunk]:
         at = part - a
         yield Chunk(
             increment=y[at + 1] - y[at],
-            integral=0.5 * h[:, None] * (features[at] + features[at + 1]),
+            integral=h[:, None] * (features[at] if coarse else 0.5 * (features[at] + features[at + 1])),
             length=h,
             instrument=features[at],
+            at=y[at],
             before=y[at],
             centre=0.5 * (y[at] + y[at + 1]),
             joined=np.append(np.diff(part) == 1, False),
@@ -76,19 +89,19 @@ def step_windows(series: Series) -> Iterator[Chunk]:
 
 
 def hat_windows(series: Series, m: int, noise_var: Float64[Array, " dim"]) -> Iterator[Chunk]:
-    """Hat functions over 2m - 1 steps, one every m steps; the instrument sits at the mean of the m points before."""
+    """Hat functions over 2m - 1 steps, one every m steps; instruments sit at the mean of m points up to the first."""
     margin = 1
     for a, b, starts in _segments(series.path_starts, m, margin):
         y, dtau = series.y[a:b], series.dtau[a:b]
         num = compiled.count_windows(starts, m, m, margin)
-        features = monomials.evaluate(y, DRIFT_DEGREE, noise_var)
-        increment, before, centre = (np.zeros((num, y.shape[1])) for _ in range(3))
+        features = np.ascontiguousarray(monomials.evaluate(y, DRIFT_DEGREE, noise_var))
+        increment, before, at, centre = (np.zeros((num, y.shape[1])) for _ in range(4))
         integral, length, first = np.zeros((num, features.shape[1])), np.zeros(num), np.zeros(num, np.int64)
         compiled.fill_windows(
-            y, dtau, starts, features, m, m, margin, increment, integral, length, before, centre, first
+            y, dtau, starts, features, m, m, margin, increment, integral, length, before, at, centre, first
         )
-        instrument = monomials.evaluate(before, DRIFT_DEGREE)
-        yield Chunk(increment, integral, length, instrument, before, centre, np.append(np.diff(first) == m, False))
+        instrument = monomials.evaluate(at, DRIFT_DEGREE)
+        yield Chunk(increment, integral, length, instrument, at, before, centre, np.append(np.diff(first) == m, False))
 
 
 def _segments(

@@ -29,7 +29,9 @@ from fimsde.simulate import euler_step
 u32, u64, f32 = np.uint32, np.uint64, np.float32
 
 _SPARSE_DEGREES = np.array([0.1, 0.4, 0.2, 0.3])  # shares of the degrees of the terms of a sparse drift
-_SPARSE_DIFFUSIONS = np.array([0.6, 0.25, 0.15])  # shares: constant, with one more term, growing from almost nothing
+_ODD_SHARE = 0.4  # of the sparse equations: unchanged by a reflection at the origin
+_ODD_DEGREES = np.array([0.0, 0.6, 0.0, 0.4])
+_SPARSE_DIFFUSIONS = np.array([0.55, 0.2, 0.15, 0.1])  # shares: constant, one more term, growing, vanishing
 _QUERIES = 256  # locations evaluated together, so that the table of their monomials stays in the cache
 
 _euler_step = njit(inspect.unwrap(euler_step))  # unwrap: under test, functions of the package carry shape checks
@@ -101,14 +103,14 @@ def _draw_polynomial(counter, first, most_degrees, normals, coefficients):
 
 @njit(cache=True)
 def _draw_sparse(counter, law, normals, drift, diffusion):
-    """Few terms per component, often a damping one, and mostly constant diffusion; time scales of all sizes."""
+    """Few terms per component, often a damping one, mostly constant diffusion; many that a reflection leaves alone."""
     drift[:], diffusion[:] = f32(0.0), f32(0.0)
     pace = 0.5 + 3.5 * uniform(counter) ** 2
     rough = pace * (0.002 + 2.0 * uniform(counter) ** 4)
-    shared = uniform(counter) < 0.5
+    shared, odd = uniform(counter) < 0.5, uniform(counter) < _ODD_SHARE
     for component in range(drift.shape[0]):
         for _ in range(1 + below(counter, 4)):
-            degree = draw_category(counter, _SPARSE_DEGREES)
+            degree = draw_category(counter, _ODD_DEGREES if odd else _SPARSE_DEGREES)
             monomial = law.drift_first[degree] + below(counter, law.drift_first[degree + 1] - law.drift_first[degree])
             drift[component, monomial] = f32(pace) * normals.buffer[take(normals, 1)]
         if uniform(counter) < 0.6:
@@ -116,13 +118,15 @@ def _draw_sparse(counter, law, normals, drift, diffusion):
             drift[component, _power(law, component, power)] = -f32(pace) * abs(normals.buffer[take(normals, 1)])
         own = rough if shared else pace * (0.002 + 2.0 * uniform(counter) ** 4)
         kind = draw_category(counter, _SPARSE_DIFFUSIONS)
-        diffusion[component, 0] = f32(own) if kind < 2 else f32(0.1 * own)
+        diffusion[component, 0] = f32(0.1 * own) if kind == 2 else f32(own)
         if kind == 1:
-            monomial = 1 + below(counter, diffusion.shape[1] - 1)
+            first = law.diffusion_first[2 if odd else 1]
+            monomial = first + below(counter, diffusion.shape[1] - first)
             diffusion[component, monomial] = f32(own) * normals.buffer[take(normals, 1)]
-        elif kind == 2:
+        elif kind >= 2:
             variable = below(counter, drift.shape[0])
-            diffusion[component, _power(law, variable, 2)] = f32(own) * abs(normals.buffer[take(normals, 1)])
+            size = f32(own) * abs(normals.buffer[take(normals, 1)])
+            diffusion[component, _power(law, variable, 2)] = size if kind == 2 else f32(-0.5) * size
 
 
 @njit(cache=True)
