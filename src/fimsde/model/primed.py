@@ -31,7 +31,7 @@ TRUST = -1.0  # before softplus: about a third of the log likelihood counts, bef
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
 _FAR = 8.0  # standard deviations at which places are told apart no longer
 QUERY_FEATURES = DRIFT_CHOICES + NUM_DRIFT + 2 + 4 * NUM_LOCAL + DIFFUSION_CHOICES + 2 + _PLACE
-CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION
+CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION + 2 * NUM_LOCAL
 CELL_FEATURES = 5 + _PLACE
 
 
@@ -53,6 +53,10 @@ class Banks:
     residual: Float[Tensor, "batch cells dim"]
     variation: Float[Tensor, "batch cells dim"]
     expected: Float[Tensor, "batch cells dim"]
+    local_drift: Float[Tensor, "batch cells dim widths"]
+    local_diffusion_sq: Float[Tensor, "batch cells dim widths"]
+    gain: Float[Tensor, "batch dim widths"]
+    diffusion_gain: Float[Tensor, "batch dim widths"]
     mask: Bool[Tensor, "batch cells"]
 
     @property
@@ -72,8 +76,7 @@ def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks
     def stacked(name: str) -> Tensor:
         return torch.from_numpy(np.stack([getattr(b, name) for b in banks])).to(dtype)
 
-    def padded(name: str) -> Tensor:
-        rows = [getattr(b.cells, name) for b in banks]
+    def padded(rows: Sequence[np.ndarray]) -> Tensor:
         out = np.zeros((len(rows), most, *rows[0].shape[1:]))
         for k, row in enumerate(rows):
             out[k, : len(row)] = row
@@ -84,7 +87,11 @@ def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks
     number = torch.tensor([len(b.cells.time) for b in banks])
     return Banks(
         **{name: stacked(name) for name in plain},
-        **{name: padded(name) for name in cells},
+        **{name: padded([getattr(b.cells, name) for b in banks]) for name in cells},
+        local_drift=padded([b.local_drift.weights.transpose(2, 1, 0) for b in banks]),
+        local_diffusion_sq=padded([b.local_diffusion_sq.weights.transpose(2, 1, 0) for b in banks]),
+        gain=torch.from_numpy(np.stack([b.local_drift.gain for b in banks])).to(dtype),
+        diffusion_gain=torch.from_numpy(np.stack([b.local_diffusion_sq.gain for b in banks])).to(dtype),
         reference=torch.tensor([b.reference for b in banks]),
         mask=torch.arange(most)[None] < number[:, None],
     )
@@ -133,30 +140,38 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
         torch.log1p(square)[..., None].expand(*x.shape, 1),
         _waves(_frames(x.clamp(-_FAR, _FAR))),
     ]
-    evidence, evidence2 = (_evidence(m, banks.reference) for m in (banks.misfit, banks.diffusion_misfit))
+    evidence = _evidence(banks.misfit, banks.gain, banks.reference)
+    evidence2 = _evidence(banks.diffusion_misfit, banks.diffusion_gain, banks.reference)
     return Answers(torch.cat(features, -1), choices, choices2, evidence, evidence2, size, rough)
 
 
 def _evidence(
-    misfit: Float[Tensor, "batch candidates dim 2"], reference: Int[Tensor, " batch"]
+    misfit: Float[Tensor, "batch candidates dim 2"],
+    gain: Float[Tensor, "batch dim widths"],
+    reference: Int[Tensor, " batch"],
 ) -> Float[Tensor, "batch 1 dim choices"]:
-    """Log likelihood of each candidate under the fit that holds for these data; 0 for the choices that are none."""
+    """Log likelihood of each candidate under the fit that holds for these data, and what local corrections gain.
+
+    All relative to the full fit; the choice of zero has none.
+    """
     valid = torch.where(reference[:, None, None] > 0, misfit[..., 1], misfit[..., 0])
-    return F.pad(-0.5 * valid.clamp(0, _LARGEST_MISFIT).transpose(1, 2), (0, 1 + NUM_LOCAL))[:, None]
+    lost = -0.5 * valid.clamp(0, _LARGEST_MISFIT).transpose(1, 2)
+    gained = gain.clamp(-0.5 * _LARGEST_MISFIT, 0.5 * _LARGEST_MISFIT)
+    return torch.cat([lost, torch.zeros_like(lost[..., :1]), gained], -1)[:, None]
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Kernel averages over the cells: time, residual drift, excess of g, and the residual in standard errors."""
+    """Around each location: time, local corrections of drift and g, and the residual in standard errors."""
     dim = banks.dim
     distance = ((x[:, :, None] - banks.place[:, None]) ** 2).sum(-1)  # (batch, queries, cells)
-    sums = torch.cat([banks.time[..., None], banks.residual, banks.variation, banks.expected], -1)
-    near = torch.stack(
-        [torch.exp(-distance / (2 * b * b)) @ sums for b in BANDWIDTHS], -1
-    )  # (batch, queries, sums, widths)
-    time, residual, variation, expected = near.split([1, dim, dim, dim], dim=2)
-    weight = time + 1e-3 / banks.speed.mean(-1)[:, None, None, None]
+    near = []
+    for width, bandwidth in enumerate(BANDWIDTHS):
+        own = (banks.local_drift[..., width], banks.local_diffusion_sq[..., width])
+        sums = torch.cat([banks.time[..., None], banks.residual, *own], -1)
+        near.append(torch.exp(-distance / (2 * bandwidth**2)) @ sums)
+    time, residual, drift, g = torch.stack(near, -1).split([1, dim, dim, dim], dim=2)
     score = residual / (banks.rate[:, None, :, None] * time + 1e-6).sqrt()
-    return time.expand_as(residual), residual / weight, (variation - expected) / weight, score
+    return time.expand_as(residual), drift, g, score
 
 
 def context_features(banks: Banks) -> Float[Tensor, "batch dim features"]:
@@ -164,7 +179,8 @@ def context_features(banks: Banks) -> Float[Tensor, "batch dim features"]:
     misfits = [
         0.2 * torch.log1p(m.clamp_min(0)).transpose(1, 2).flatten(2) for m in (banks.misfit, banks.diffusion_misfit)
     ]
-    return torch.cat([0.3 * banks.descriptors, *misfits], -1)
+    gains = [0.3 * torch.asinh(gain) for gain in (banks.gain, banks.diffusion_gain)]
+    return torch.cat([0.3 * banks.descriptors, *misfits, *gains], -1)
 
 
 def cell_features(banks: Banks) -> Float[Tensor, "batch dim cells features"]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.priming import monomials
-from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, local_averages
+from fimsde.priming import compiled, monomials
+from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
 from fimsde.priming.origin import shrunk, sparse_averages
+from fimsde.priming.smooth import Smooth, smooth
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
@@ -23,6 +24,7 @@ ODD_PENALTIES = (3.0, 8.0)  # `block` drifts that turn their sign under a reflec
 STEP_DIFFUSION_PENALTIES = (10.0,)  # `step` diffusions that are sparse around an origin of their own
 DIFFUSION_PENALTIES = (4.0, 10.0)  # `block` diffusions of this kind
 EVEN_PENALTIES = (4.0,)  # `block` diffusions that a reflection leaves alone
+_LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
 DRIFT_KINDS = (
@@ -57,6 +59,8 @@ class Bank:
         covariance: Of the full drift fits, `step` and `block`; for standard errors at a location.
         reference: Which fit the cells are residuals of: 0 the full `step` fit, 1 the full `block` fit.
         cells: Local residuals.
+        local_drift: What smooth functions add to the full drift of the reference.
+        local_diffusion_sq: What they add to its g.
         speed: Natural size of the drift, per component.
         rate: Natural size of g, per component.
         descriptors: What kind of data this is, per component.
@@ -69,6 +73,8 @@ class Bank:
     covariance: Float64[Array, "2 dim terms terms"]
     reference: int
     cells: Cells
+    local_drift: Smooth
+    local_diffusion_sq: Smooth
     speed: Float64[Array, " dim"]
     rate: Float64[Array, " dim"]
     descriptors: Float64[Array, "dim descriptors"]
@@ -83,8 +89,8 @@ class Primed:
         diffusion_sq: Candidates for g, not below zero.
         error: Standard errors of the two full drift fits.
         time: Kernel-weighted time near the location, per bandwidth.
-        residual: Local drift that the reference leaves over, per bandwidth.
-        excess: Local g that the reference leaves over, per bandwidth.
+        residual: Local drift to add to the reference, per bandwidth.
+        excess: Local g to add to the reference, per bandwidth.
     """
 
     drift: Float64[Array, "queries dim candidates"]
@@ -110,7 +116,9 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
     drift = _drift_candidates(step.drift, block.drift, scales.speed, origin)
     diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, origin)
     reference = int(scales.noise_score.max() > _NOISY)
-    cells = gather_cells(*residual_windows(series, scales, fits[reference], noisy=bool(reference)))
+    left_over = residual_windows(series, scales, fits[reference], noisy=bool(reference))
+    cells = gather_cells(*left_over)
+    local_drift, local_diffusion_sq = _local(cells, scales.diffusion_rate, *left_over[1:])
     return Bank(
         drift=drift,
         diffusion_sq=diffusion_sq,
@@ -119,6 +127,8 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         covariance=np.stack([np.linalg.inv(f.drift.precision) for f in fits]),
         reference=reference,
         cells=cells,
+        local_drift=local_drift,
+        local_diffusion_sq=local_diffusion_sq,
         speed=scales.speed,
         rate=scales.diffusion_rate,
         descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells, origin is not None),
@@ -128,17 +138,41 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
 def ask(bank: Bank, x: Float64[Array, "queries dim"]) -> Primed:
     """All candidates at each location."""
     cubic, quadratic = monomials.evaluate(x, DRIFT_DEGREE), monomials.evaluate(x, DIFFUSION_DEGREE)
-    time, residual, variation, expected = local_averages(bank.cells, x)
-    # one natural time of prior weight on "no residual": where there are no data nothing is corrected
-    weight = time + 1e-3 / bank.speed.mean()
     return Primed(
         drift=np.einsum("qt,cdt->qdc", cubic, bank.drift),
         diffusion_sq=np.maximum(np.einsum("qt,cdt->qdc", quadratic, bank.diffusion_sq), 0.0),
         error=np.sqrt(np.maximum(np.einsum("qs,fdst,qt->qdf", cubic, bank.covariance, cubic, optimize=True), 0.0)),
-        time=time,
-        residual=np.moveaxis(residual / weight[..., None], 1, 2),
-        excess=np.moveaxis((variation - expected) / weight[..., None], 1, 2),
+        time=kernel_time(bank.cells, x),
+        residual=_smoothed(bank, bank.local_drift, x),
+        excess=_smoothed(bank, bank.local_diffusion_sq, x),
     )
+
+
+def _local(
+    cells: Cells,
+    rate: Float64[Array, " dim"],
+    time: Float64[Array, " windows"],
+    residual: Float64[Array, "windows dim"],
+    variation: Float64[Array, "windows dim"],
+    expected: Float64[Array, "windows dim"],
+) -> tuple[Smooth, Smooth]:
+    """Smooth corrections of drift and g; variances of the cells from the fitted g, scaled by those of all windows."""
+    g = np.maximum(cells.expected / cells.time[:, None], _LEAST_RATE * rate)
+    own = np.maximum(expected / time[:, None], _LEAST_RATE * rate)
+    noise = (residual**2).sum(axis=0) / (own * time[:, None]).sum(axis=0)
+    spread = ((variation - expected) ** 2).sum(axis=0) / (own**2 * time[:, None]).sum(axis=0)
+    drift = smooth(cells.place, cells.residual / cells.time[:, None], np.maximum(noise, 1.0) * g / cells.time[:, None])
+    excess = (cells.variation - cells.expected) / cells.time[:, None]
+    return drift, smooth(cells.place, excess, spread * g**2 / cells.time[:, None])
+
+
+def _smoothed(bank: Bank, local: Smooth, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim widths"]:
+    out = np.empty((*x.shape, len(BANDWIDTHS)))
+    for w, bandwidth in enumerate(BANDWIDTHS):
+        out[..., w] = compiled.kernel_sums(
+            x, bank.cells.place, np.ascontiguousarray(local.weights[w].T), np.array([bandwidth])
+        )[:, 0]
+    return out
 
 
 def _drift_candidates(

@@ -1,7 +1,7 @@
 """Local summaries: what no polynomial of low degree explains, collected in cells of the state space.
 
 Windows are gathered in cubes of a fixed width (in standard deviations). Each occupied cell keeps its mean place, its
-time, the sum of the drift residuals and of the second moments. Kernel averages over cells give local corrections.
+time, the sum of the drift residuals and of the second moments.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fimsde.shapes import Array, Float64
 
 BANDWIDTHS = (0.12, 0.3, 0.75)  # standard deviations of the state
 MAX_CELLS = 192  # the heaviest ones are kept
-_WIDTHS = (0.15, 0.25, 0.4, 0.6, 1.0, 1.6)  # the finest one that keeps all cells is taken
+_WIDTHS = (0.08, 0.15, 0.25, 0.4, 0.6, 1.0, 1.6)  # the finest one that keeps all cells is taken
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,6 @@ def gather_cells(
     return Cells(*(getattr(cells, name)[heaviest] for name in ("place", "time", "residual", "variation", "expected")))
 
 
-def local_averages(
-    cells: Cells, x: Float64[Array, "queries dim"]
-) -> tuple[
-    Float64[Array, "queries widths"],
-    Float64[Array, "queries widths dim"],
-    Float64[Array, "queries widths dim"],
-    Float64[Array, "queries widths dim"],
-]:
-    """Kernel-weighted time, residual, variation and expected variation around each location, for each bandwidth."""
-    sums = np.concatenate([cells.time[:, None], cells.residual, cells.variation, cells.expected], axis=1)
-    out = compiled.kernel_sums(x, cells.place, sums, np.array(BANDWIDTHS))
-    dim = x.shape[1]
-    return out[..., 0], out[..., 1 : 1 + dim], out[..., 1 + dim : 1 + 2 * dim], out[..., 1 + 2 * dim :]
+def kernel_time(cells: Cells, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries widths"]:
+    """Kernel-weighted time around each location, for each bandwidth."""
+    return compiled.kernel_sums(x, cells.place, cells.time[:, None], np.array(BANDWIDTHS))[..., 0]

@@ -28,9 +28,10 @@ from fimsde.simulate import euler_step
 
 u32, u64, f32 = np.uint32, np.uint64, np.float32
 
-_SPARSE_DEGREES = np.array([0.1, 0.4, 0.2, 0.3])  # shares of the degrees of the terms of a sparse drift
+_SPARSE_DEGREES = np.array([0.1, 0.35, 0.2, 0.35])  # shares of the degrees of the terms of a sparse drift
 _ODD_SHARE = 0.4  # of the sparse equations: unchanged by a reflection at the origin
-_ODD_DEGREES = np.array([0.0, 0.6, 0.0, 0.4])
+_ODD_DEGREES = np.array([0.0, 0.5, 0.0, 0.5])
+_RADIAL_SHARE = 0.15  # of the sparse equations in two and more dimensions: damped by -x |x|² in every component
 _SPARSE_DIFFUSIONS = np.array([0.55, 0.2, 0.15, 0.1])  # shares: constant, one more term, growing, vanishing
 _QUERIES = 256  # locations evaluated together, so that the table of their monomials stays in the cache
 
@@ -108,13 +109,18 @@ def _draw_sparse(counter, law, normals, drift, diffusion):
     pace = 0.5 + 3.5 * uniform(counter) ** 2
     rough = pace * (0.002 + 2.0 * uniform(counter) ** 4)
     shared, odd = uniform(counter) < 0.5, uniform(counter) < _ODD_SHARE
+    radial = drift.shape[0] > 1 and uniform(counter) < _RADIAL_SHARE
+    damping = f32(pace) * abs(normals.buffer[take(normals, 1)])
     for component in range(drift.shape[0]):
         for _ in range(1 + below(counter, 4)):
             degree = draw_category(counter, _ODD_DEGREES if odd else _SPARSE_DEGREES)
             monomial = law.drift_first[degree] + below(counter, law.drift_first[degree + 1] - law.drift_first[degree])
             drift[component, monomial] = f32(pace) * normals.buffer[take(normals, 1)]
-        if uniform(counter) < 0.6:
-            power = 1 + 2 * below(counter, 2)
+        if radial:
+            for other in range(drift.shape[0]):
+                drift[component, _square_times(law, other, component)] = -damping
+        elif uniform(counter) < 0.8:
+            power = 1 if below(counter, 3) == 0 else 3
             drift[component, _power(law, component, power)] = -f32(pace) * abs(normals.buffer[take(normals, 1)])
         own = rough if shared else pace * (0.002 + 2.0 * uniform(counter) ** 4)
         kind = draw_category(counter, _SPARSE_DIFFUSIONS)
@@ -130,15 +136,29 @@ def _draw_sparse(counter, law, normals, drift, diffusion):
 
 
 @njit(cache=True)
+def _times(law, monomial, variable):
+    """Number of the monomial times a variable, which must not come before its own."""
+    child = monomial + 1
+    while law.parent[child] != monomial or law.variable[child] != variable:
+        child += 1
+    return child
+
+
+@njit(cache=True)
 def _power(law, variable, power):
     """Number of the monomial variable**power."""
     monomial = 0
     for _ in range(power):
-        child = monomial + 1
-        while law.parent[child] != monomial or law.variable[child] != variable:
-            child += 1
-        monomial = child
+        monomial = _times(law, monomial, variable)
     return monomial
+
+
+@njit(cache=True)
+def _square_times(law, squared, variable):
+    """Number of the monomial squared**2 variable."""
+    if squared <= variable:
+        return _times(law, _power(law, squared, 2), variable)
+    return _times(law, _times(law, _times(law, 0, variable), squared), squared)
 
 
 @njit(cache=True)

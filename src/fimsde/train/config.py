@@ -194,7 +194,7 @@ def _primed() -> TrainConfig:
             corruption=CorruptionConfig((0.0, 0.12), noise_range="component", mix=(0.42, 0.43, 0.05, 0.1)),
             locations=LocationConfig(stored_nodes=1, stored_states=128),
             polynomials=PolynomialConfig(sparse_share=0.65),
-            wave_share=0.15,
+            wave_share=0.3,
         ),
         contexts=ContextConfig(rule="primed", fewest=120),
         loop=LoopConfig(

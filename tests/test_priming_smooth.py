@@ -1,0 +1,72 @@
+"""Smooth local corrections: the formulas of Gaussian processes, and evidence that tells something from nothing."""
+
+import numpy as np
+import pytest
+
+from fimsde.normalise import fit_normaliser
+from fimsde.observations import read
+from fimsde.priming.candidates import DRIFT_KINDS, ask, make_bank
+from fimsde.priming.cells import BANDWIDTHS
+from fimsde.priming.smooth import smooth
+from fimsde.sde import FunctionSDE
+from fimsde.simulate import simulate
+from fimsde.transitions import to_transitions
+
+FULL = DRIFT_KINDS.index("step full")
+
+
+def cells(seed, dim=1, signal=0.0, num=60):
+    rng = np.random.default_rng(seed)
+    place = rng.uniform(-2, 2, (num, dim))
+    variance = rng.uniform(0.02, 0.1, (num, dim))
+    return place, signal * np.sin(4 * place) + np.sqrt(variance) * rng.standard_normal((num, dim)), variance
+
+
+def test_weights_and_gain_are_those_of_the_formulas():
+    """Normal densities of all values at once, written out with inverses; the better of two sizes is taken."""
+    place, value, variance = cells(0, dim=2, signal=1.0)
+    found = smooth(place, value, variance)
+    square = ((place[:, None] - place) ** 2).sum(-1)
+    for d in range(2):
+        noise = np.diag(variance[:, d])
+        excess = ((value[:, d] ** 2 / variance[:, d]).sum() - 60) / (1 / variance[:, d]).sum()
+        for w, bandwidth in enumerate(BANDWIDTHS):
+            gains, weights = [], []
+            for size in (0.5 * excess, 2 * excess):
+                total = size * np.exp(-square / (2 * bandwidth**2)) + noise
+                inverse = np.linalg.inv(total)
+                weights.append(size * inverse @ value[:, d])
+                log_ratio = np.linalg.slogdet(noise)[1] - np.linalg.slogdet(total)[1]
+                fit = value[:, d] @ (np.linalg.inv(noise) - inverse) @ value[:, d]
+                gains.append(0.5 * (log_ratio + fit))
+            assert found.gain[d, w] == pytest.approx(max(gains), rel=1e-8)
+            np.testing.assert_allclose(found.weights[w, d], weights[int(np.argmax(gains))], rtol=1e-6, atol=1e-9)
+
+
+def test_noise_gains_nothing_and_a_wave_gains_much():
+    """By Markov's inequality noise gains log(1e6) with probability 1e-6, and each of two sizes with three lengths."""
+    noise = np.array([smooth(*cells(seed)).gain for seed in range(50)])
+    assert noise.max() < np.log(1e6 * noise.size * 2)
+    assert np.median(noise) < 0.5
+    wave = np.array([smooth(*cells(seed, signal=1.0)).gain for seed in range(10)])
+    assert wave.max(axis=(1, 2)).min() > 50
+
+
+def test_wells_that_no_cubic_fits_are_found_by_the_local_correction():
+    """Drift 3 sin 3x: a cubic explains little of it; with the correction three quarters and more are explained."""
+    sde = FunctionSDE(1, lambda x: 3 * np.sin(3 * x) - 0.3 * x, lambda x: np.full_like(x, 1.5))
+    values = simulate(sde, np.zeros((1, 1)), np.arange(8001) * 0.02, substeps=5, seed=3).values[0]
+    tr = to_transitions(read(values, dt=0.02))
+    normaliser = fit_normaliser(tr)
+    bank = make_bank(normaliser.transitions(tr))
+    x = values[::7]
+    primed = ask(bank, normaliser.states(x))
+    best = int(bank.local_drift.gain[0].argmax())
+    assert bank.local_drift.gain[0, best] > 20
+    truth = sde.drift(x)
+    plain, corrected = (
+        np.mean((normaliser.undo_drift(drift) - truth) ** 2) / truth.var()
+        for drift in (primed.drift[..., FULL], primed.drift[..., FULL] + primed.residual[..., best])
+    )
+    assert plain > 0.7
+    assert corrected < 0.25
