@@ -15,6 +15,7 @@ from fimsde.estimation import EstimatedSDE
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
+from fimsde.train import finetune_objective
 
 
 def run(*arguments):
@@ -23,12 +24,18 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+@pytest.fixture(autouse=True)
+def short_simulations(monkeypatch):
+    """Most of the time of a judgement."""
+    monkeypatch.setattr(finetune_objective, "_PATH_STEPS", 4)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A table of two paths and a tiny model."""
     folder = tmp_path_factory.mktemp("files")
-    walk = np.random.default_rng(0).standard_normal((2, 120)).cumsum(axis=1) * 0.1
-    rows = [f"{k},{0.1 * i},{walk[k, i]}\n" for k in range(2) for i in range(120)]
+    walk = np.random.default_rng(0).standard_normal((2, 80)).cumsum(axis=1) * 0.1
+    rows = [f"{k},{0.1 * i},{walk[k, i]}\n" for k in range(2) for i in range(80)]
     (folder / "data.csv").write_text("id,t,x\n" + "".join(rows))
     config = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
     FIMSDE(config, seed=0).save_pretrained(folder / "weights")
@@ -37,7 +44,7 @@ def files(tmp_path_factory):
 
 def options(files, out, *more):
     columns = ("--time", "t", "--values", "x", "--path", "id")
-    return (files / "data.csv", *columns, "--weights", files / "weights", "--out", out, "--iterations", 10, *more)
+    return (files / "data.csv", *columns, "--weights", files / "weights", "--out", out, "--iterations", 2, *more)
 
 
 def test_a_table_becomes_weights_and_a_report(files, tmp_path):
@@ -47,7 +54,7 @@ def test_a_table_becomes_weights_and_a_report(files, tmp_path):
     assert "objective (" in result.output
     assert "held-out log-likelihood" in result.output
     report = json.loads((out / "report.json").read_text())
-    assert (report["iterations"], report["ended"]) == (10, "finished")
+    assert (report["iterations"], report["ended"]) == (2, "finished")
     model = FIMSDE.from_pretrained(out / "weights")
     assert model.training_record["finetuning"]["iteration"] == report["after"]["iteration"]
     again = run(*options(files, out, "--resume", "--json"))
