@@ -1,20 +1,16 @@
 """`fimsde finetune` and the methods of the benchmark that finetune: files in, weights and a report out."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from fimsde.benchmark.methods import named
 from fimsde.cli.finetune import finetune
 from fimsde.errors import CheckpointError, FimsdeError
-from fimsde.estimation import EstimatedSDE
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
 from fimsde.train import finetune_objective
 
 
@@ -78,13 +74,3 @@ def test_wrong_input_is_named_and_nothing_is_written(files, tmp_path, more, word
     assert isinstance(result.exception, FimsdeError)
     assert words in str(result.exception)
     assert not (tmp_path / "tuned").exists()
-
-
-def test_the_finetuned_model_is_a_method_of_the_benchmark():
-    (method,) = named(["ours-finetuned"])
-    at_start = method.at(0)
-    assert at_start.settings != method.settings
-    assert at_start.name == method.name
-    assert pickle.loads(pickle.dumps(at_start)).settings == at_start.settings  # it travels to other processes
-    walk = np.random.default_rng(0).standard_normal(300).cumsum() * 0.1
-    assert isinstance(at_start.fit(read(walk, dt=0.1), 2**40), EstimatedSDE)
