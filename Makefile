@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test slow lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo
@@ -20,6 +20,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -33,5 +36,10 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) torch
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build

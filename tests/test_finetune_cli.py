@@ -1,20 +1,17 @@
 """`fimsde finetune` and the methods of the benchmark that finetune: files in, weights and a report out."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from fimsde.benchmark.methods import named
 from fimsde.cli.finetune import finetune
 from fimsde.errors import CheckpointError, FimsdeError
-from fimsde.estimation import EstimatedSDE
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
+from fimsde.train import finetune_objective
 
 
 def run(*arguments):
@@ -23,12 +20,18 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+@pytest.fixture(autouse=True)
+def short_simulations(monkeypatch):
+    """Most of the time of a judgement."""
+    monkeypatch.setattr(finetune_objective, "_PATH_STEPS", 4)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A table of two paths and a tiny model."""
     folder = tmp_path_factory.mktemp("files")
-    walk = np.random.default_rng(0).standard_normal((2, 120)).cumsum(axis=1) * 0.1
-    rows = [f"{k},{0.1 * i},{walk[k, i]}\n" for k in range(2) for i in range(120)]
+    walk = np.random.default_rng(0).standard_normal((2, 80)).cumsum(axis=1) * 0.1
+    rows = [f"{k},{0.1 * i},{walk[k, i]}\n" for k in range(2) for i in range(80)]
     (folder / "data.csv").write_text("id,t,x\n" + "".join(rows))
     config = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
     FIMSDE(config, seed=0).save_pretrained(folder / "weights")
@@ -37,7 +40,7 @@ def files(tmp_path_factory):
 
 def options(files, out, *more):
     columns = ("--time", "t", "--values", "x", "--path", "id")
-    return (files / "data.csv", *columns, "--weights", files / "weights", "--out", out, "--iterations", 10, *more)
+    return (files / "data.csv", *columns, "--weights", files / "weights", "--out", out, "--iterations", 2, *more)
 
 
 def test_a_table_becomes_weights_and_a_report(files, tmp_path):
@@ -47,7 +50,7 @@ def test_a_table_becomes_weights_and_a_report(files, tmp_path):
     assert "objective (" in result.output
     assert "held-out log-likelihood" in result.output
     report = json.loads((out / "report.json").read_text())
-    assert (report["iterations"], report["ended"]) == (10, "finished")
+    assert (report["iterations"], report["ended"]) == (2, "finished")
     model = FIMSDE.from_pretrained(out / "weights")
     assert model.training_record["finetuning"]["iteration"] == report["after"]["iteration"]
     again = run(*options(files, out, "--resume", "--json"))
@@ -71,13 +74,3 @@ def test_wrong_input_is_named_and_nothing_is_written(files, tmp_path, more, word
     assert isinstance(result.exception, FimsdeError)
     assert words in str(result.exception)
     assert not (tmp_path / "tuned").exists()
-
-
-def test_the_finetuned_model_is_a_method_of_the_benchmark():
-    (method,) = named(["ours-finetuned"])
-    at_start = method.at(0)
-    assert at_start.settings != method.settings
-    assert at_start.name == method.name
-    assert pickle.loads(pickle.dumps(at_start)).settings == at_start.settings  # it travels to other processes
-    walk = np.random.default_rng(0).standard_normal(300).cumsum() * 0.1
-    assert isinstance(at_start.fit(read(walk, dt=0.1), 2**40), EstimatedSDE)

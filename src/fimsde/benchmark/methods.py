@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from fimsde.baselines import bisde, kramers_moyal, latent_sde, peers_pysindy, peers_sfi, sparse_gp
+from fimsde.benchmark.finetuned import fit_finetuned
 from fimsde.errors import ConfigError
 from fimsde.estimation import BUNDLED, estimate
 from fimsde.model.fim import FIMSDE
@@ -17,7 +18,6 @@ from fimsde.model.weights import TENSORS, find_folder
 from fimsde.observations import Observations
 from fimsde.sde import SDE
 from fimsde.simulate import Paths
-from fimsde.train.finetune import finetune
 from fimsde.train.finetune_config import FinetuneConfig
 
 NAMES = (
@@ -100,9 +100,9 @@ def named(
     Args:
         names: Some of `NAMES`; "fim" stands for the folders of weights.
         real_series: BISDE then takes a negative g for 0: in one fold its g is negative wherever there are data, and the
-            paper reports no failure there.
+            paper reports no failure there. Finetuning then takes the dense objective, as in the paper.
         weights: Folders of FIM-SDE weights.
-        work: Where LatentSDE keeps its training state, so that more iterations continue from fewer.
+        work: Where LatentSDE and finetuning keep their training state, so that more iterations continue from fewer.
     """
     if "fim" in names and not weights:
         raise ConfigError("method fim needs weights; pass their folder (--weights DIR).")
@@ -135,7 +135,7 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "ours":
             return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
         case "ours-finetuned":
-            return finetuned(FinetuneConfig())
+            return finetuned(FinetuneConfig(objective="dense" if real_series else "auto"), work=work)
         case _:
             raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
 
@@ -160,24 +160,22 @@ def _estimate(folder: str, observations: Observations, seed: int) -> SDE:
     return estimate(observations, _model(folder))  # nothing is random, so the seed has no use
 
 
-def finetuned(config: FinetuneConfig) -> Method:
-    """The bundled weights, finetuned on the observations."""
+def finetuned(config: FinetuneConfig, *, until: int | None = None, work: Path | None = None) -> Method:
+    """The bundled weights, finetuned on the observations; `until` some of the iterations, `work` as in `named`."""
     digest = hashlib.sha256((BUNDLED / TENSORS).read_bytes()).hexdigest()[:16]
+    until = config.iterations if until is None else until
     return Method(
         "ours-finetuned",
         "fimsde, finetuned",
-        partial(_finetune, config),
-        f"weights {digest}, {config}",
-        partial(_finetuned_at, config),
+        partial(fit_finetuned, BUNDLED, config, until, work),
+        f"weights {digest}, {config}, {until} iterations",
+        partial(_finetuned_at, config, work),
     )
 
 
-def _finetuned_at(config: FinetuneConfig, iterations: int) -> Method:
-    return finetuned(replace(config, iterations=iterations))
-
-
-def _finetune(config: FinetuneConfig, observations: Observations, seed: int) -> SDE:
-    return finetune(None, observations, replace(config, seed=seed % 2**32)).sde
+def _finetuned_at(config: FinetuneConfig, work: Path | None, iterations: int) -> Method:
+    longer = replace(config, iterations=max(iterations, config.iterations))
+    return finetuned(longer, until=iterations, work=work)
 
 
 @lru_cache(maxsize=1)

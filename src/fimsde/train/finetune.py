@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from fimsde.errors import CheckpointError, InvalidObservationsError
+from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
 from fimsde.estimation import bundled_model, estimate
 from fimsde.model.fim import FIMSDE
 from fimsde.normalise import fit_normaliser
@@ -45,6 +45,7 @@ def finetune(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    until: int | None = None,
     options: RunOptions | None = None,
 ) -> Finetuned:
     """Adapt a model to observations. The model that is passed stays as it is.
@@ -58,6 +59,7 @@ def finetune(
         config: How; by default 100 iterations of what suits the data.
         out: Folder for weights, curve, log and checkpoints; by default nothing is kept on disk.
         resume: Go on from the last checkpoint in `out`: the same bytes as without the interruption.
+        until: Stop after so many of the iterations, a multiple of `validation_interval`, as an interrupt would.
         options: Progress bar and TensorBoard.
     """
     config, options = config or FinetuneConfig(), options or RunOptions(unit=" iterations")
@@ -65,12 +67,16 @@ def finetune(
         if resume:
             raise CheckpointError("there is nothing to resume without a folder; pass out=, the folder of the run.")
         with tempfile.TemporaryDirectory(prefix="fimsde-") as folder:
-            return finetune(model, observations, config, out=Path(folder) / "run", options=options)
+            return finetune(model, observations, config, out=Path(folder) / "run", until=until, options=options)
+    until = config.iterations if until is None else until
+    if until != config.iterations and (until < 1 or until % config.validation_interval):
+        expected = f"a multiple of validation_interval, {config.validation_interval}, or all {config.iterations}"
+        raise ConfigError(f"until is {until}; expected {expected}.")
     base = bundled_model() if model is None else model
     base = base if isinstance(base, FIMSDE) else FIMSDE.from_pretrained(base)
     problem = _prepare(base, observations, config)
     settings = _settings(base, observations, config, problem.choice)
-    return _Run(problem, config, Path(out), settings).train(observations, resume, options)
+    return _Run(problem, config, Path(out), settings).train(observations, resume, until, options)
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class _Run:
         self.problem, self.config, self.out, self.settings = problem, config, out, settings
         self.curve: list[Judgement] = []
 
-    def train(self, observations: Observations, resume: bool, options: RunOptions) -> Finetuned:
+    def train(self, observations: Observations, resume: bool, until: int, options: RunOptions) -> Finetuned:
         problem, config = self.problem, self.config
         if resume:
             last = max(checkpoint.steps(self.out / "checkpoints"), default=-1)
@@ -146,7 +152,7 @@ class _Run:
                 self.out,
                 settings=self.settings,
                 resume=resume,
-                milestone=lambda state: self._judge(state.step),
+                milestone=lambda state: self._judge(state.step) or state.step >= until,
                 options=options,
             )
         return self._finish(observations, state)

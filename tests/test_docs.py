@@ -1,0 +1,171 @@
+"""The pages of the documentation hang together: all can be reached, all links lead somewhere, all names are there."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import fimsde
+
+ROOT = Path(__file__).parent.parent
+DOCS = (ROOT / "docs").resolve()
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
+
+
+def directives(page, name):
+    """Argument and content of every directive of one name on a page, those inside others too."""
+    text, found = page.read_text(), []
+    for match in re.finditer(r"^(`{3,}|:{3,})\{" + name + r"\}[ ]*([^\n]*)\n", text, re.MULTILINE):
+        rest = text[match.end() :]
+        end = re.search(rf"^{match[1]}\s*$", rest, re.MULTILINE)
+        assert end, f"{page.name}: {name} is not closed"
+        found.append((match[2].strip(), rest[: end.start()]))
+    return found
+
+
+def children(page):
+    """The pages a page lists in its tables of contents."""
+    found = []
+    for _, content in directives(page, "toctree"):
+        for entry in (line for line in content.splitlines() if line and not line.startswith(":")):
+            if "*" in entry:
+                found += [file.resolve() for file in sorted(page.parent.glob(entry + ".md"))]
+            else:
+                found.append((page.parent / (entry + ".md")).resolve())
+    return found
+
+
+def anchors(page):
+    """The names under which headings of a page can be reached, included files too."""
+    text = page.read_text()
+    for target, _ in directives(page, "include"):
+        text += (page.parent / target).read_text()
+    titles = re.findall(
+        r"^#{1,3} (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    slugs = {re.sub(r"[^\w\- ]", "", title.lower().replace("`", "")).strip().replace(" ", "-") for title in titles}
+    return slugs | set(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
+
+
+def links(page):
+    """Targets of links and pictures outside code."""
+    text = re.sub(r"^(`{3,})(?!\{).*?^\1", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"(?<!`)`[^`\n]+`(?!`)", "", text)
+    return re.findall(r"\]\(([^()\s]+)\)", text)
+
+
+def test_every_page_can_be_reached_from_the_first():
+    reached, waiting = set(), [DOCS / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        assert page.is_file(), f"a table of contents lists {page.name}, which is not there"
+        if page not in reached:
+            reached.add(page)
+            waiting += children(page)
+    assert set(PAGES) == reached
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_every_link_leads_somewhere(page):
+    for link in links(page):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page if not file else (page.parent / file).resolve()
+        assert target.is_file(), f"{link} is not there"
+        if anchor:
+            assert anchor in anchors(target), f"{link} names a heading that {target.name} does not have"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_what_a_page_takes_from_elsewhere_is_there(page):
+    for target, content in directives(page, "include"):
+        text = (page.parent / target).read_text()
+        for mark in re.findall(r"^:(?:start-after|end-before): \"?(.+?)\"?$", content, re.MULTILINE):
+            assert text.count(mark) == 1, f"{target} has {mark!r} {text.count(mark)} times"
+    for name in ("example", "picture"):
+        for script, _ in directives(page, name):
+            assert (ROOT / "examples" / script).is_file(), f"there is no examples/{script}"
+
+
+def test_a_link_to_nowhere_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# One\n\n[a](other.md) and `[b](code.md)`\n\n```python\n[c](code.md)\n```\n\n## Two words: `x`\n")
+    assert links(page) == ["other.md"]
+    assert anchors(page) == {"one", "two-words-x"}
+
+
+def test_every_example_is_on_a_page():
+    shown = {script for page in PAGES for script, _ in directives(page, "example")}
+    assert shown == {script.name for script in (ROOT / "examples").glob("*.py")}
+
+
+def test_every_public_name_is_on_the_page_of_the_api():
+    text = (DOCS / "api.md").read_text()
+    documented = set(re.findall(r"^\.\. (?:auto\w+|data):: fimsde\.(\w+)$", text, re.MULTILINE))
+    assert documented == set(fimsde.__all__)
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The module that cuts and runs examples for the pages."""
+    spec = importlib.util.spec_from_file_location("script", DOCS / "_ext" / "script.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["script"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["script"]
+
+
+EXAMPLE = '''"""Docstring."""
+
+# %%
+# Some *text*,
+# two lines.
+
+a = 1
+print("first", a)
+
+# %%
+# A comment inside code stays there.
+a += 1
+# like this one
+print("second", a)
+'''
+
+
+def test_a_script_is_cut_into_text_and_code_and_run(script, tmp_path):
+    file = tmp_path / "example.py"
+    file.write_text(EXAMPLE)
+    done = script.run_script(file, tmp_path / "run")
+    assert [cell.text for cell in done.cells] == ["Some *text*,\ntwo lines.", "A comment inside code stays there."]
+    assert [cell.output for cell in done.cells] == ["first 1", "second 2"]
+    assert [cell.line for cell in done.cells] == [7, 12]
+    assert "# like this one" in done.cells[1].code
+
+
+def test_pictures_belong_to_the_cell_that_wrote_them(script, tmp_path):
+    file = tmp_path / "example.py"
+    write = 'from pathlib import Path\nPath("b.png").write_bytes(b"1")\nPath("a.png").write_bytes(b"1")\n'
+    file.write_text(f"# %%\nx = 1\n# %%\n{write}# %%\nx = 2\n")
+    done = script.run_script(file, tmp_path / "run")
+    assert [[picture.name for picture in cell.pictures] for cell in done.cells] == [[], ["b.png", "a.png"], []]
+
+
+def test_an_example_that_fails_stops_with_the_line_of_the_script(script, tmp_path):
+    file = tmp_path / "example.py"
+    file.write_text("# %%\nx = 1\n\n# %%\n# text\n\nx / 0\n")
+    with pytest.raises(ZeroDivisionError) as error:
+        script.run_script(file, tmp_path / "run")
+    assert error.traceback[-1].lineno + 1 == 7
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.stem)
+def test_pages_show_all_code_of_an_example(script, file):
+    lines = file.read_text().splitlines()
+    first = lines.index("# %%")
+    code = [line for line in lines[first:] if line.strip() and not line.startswith("#")]
+    shown = [line for cell in script.read_cells(file) for line in cell.code.splitlines()]
+    assert code == [line for line in shown if line.strip() and not line.startswith("#")]

@@ -1,0 +1,84 @@
+"""The documentation is built, warnings as errors, and its pages fit a desktop and a phone."""
+
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import fimsde
+from test_report_browser import QUESTION, browser, run  # noqa: F401 — a fixture is used by its name
+
+ROOT = Path(__file__).parent.parent
+SHOWN = ("index", "quickstart", "is-this-for-my-data", "gallery/index", "gallery/cells", "benchmark/canonical", "api")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built pages."""
+    for package in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
+        pytest.importorskip(package, reason="the documentation needs pip install 'fimsde[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", f"{out}-doctrees"]
+    done = subprocess.run(
+        [*command, str(ROOT / "docs"), str(out)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_the_pages_hold_what_the_examples_produced(site):
+    """Buys that code, output and figures on the pages are those of the build; takes a minute or two."""
+    page = (site / "quickstart.html").read_text()
+    assert "EstimatedSDE(" in page
+    assert "_images/quickstart.png" in page
+    assert (site / "_produced" / "quickstart" / "report.html").stat().st_size > 100_000
+
+
+def test_every_public_name_has_an_entry(site):
+    """Buys that autodoc found every name, not just that the page asks for it."""
+    page = (site / "api.html").read_text()
+    missing = [name for name in fimsde.__all__ if f'id="fimsde.{name}"' not in page]
+    assert not missing
+
+
+class Targets(HTMLParser):
+    """What a page loads or shows without being asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        name = {"script": "src", "img": "src", "link": "href", "iframe": "src"}.get(tag)
+        self.found += [value for key, value in attributes if key == name and value]
+
+
+def test_no_page_needs_the_network(site):
+    """Buys pages that work offline and tell nobody that they are read."""
+    for page in site.rglob("*.html"):
+        targets = Targets()
+        targets.feed(page.read_text())
+        assert not [t for t in targets.found if t.startswith(("http", "//"))], page.name
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("width", [1200, 500])  # headless Chromium has no narrower windows than 500
+def test_a_page_fits_the_window_and_every_picture_is_shown(site, browser, name, width):  # noqa: F811
+    """Buys pages that can be read on a phone."""
+    page = site / f"{name}.html"
+    asked = page.with_name("asked-" + page.name)
+    asked.write_text(page.read_text().replace("</body>", QUESTION + "</body>").replace('loading="lazy"', ""))
+    dom = run(browser, f"--window-size={width},900", "--dump-dom", asked.as_uri())
+    answer = json.loads(dom.partition("<title>")[2].partition("</title>")[0])
+    assert answer["broken"] == 0
+    assert answer["widest"] <= answer["page"], "the page scrolls sideways"
