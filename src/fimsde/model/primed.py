@@ -155,7 +155,7 @@ def _evidence(
     All relative to the full fit; the choice of zero has none.
     """
     valid = torch.where(reference[:, None, None] > 0, misfit[..., 1], misfit[..., 0])
-    lost = -0.5 * valid.clamp(0, _LARGEST_MISFIT).transpose(1, 2)
+    lost = -0.5 * valid.clamp(0.0, _LARGEST_MISFIT).transpose(1, 2)
     gained = gain.clamp(-0.5 * _LARGEST_MISFIT, 0.5 * _LARGEST_MISFIT)
     return torch.cat([lost, torch.zeros_like(lost[..., :1]), gained], -1)[:, None]
 

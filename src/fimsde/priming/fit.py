@@ -4,7 +4,7 @@ Two fits of the same equation: `step` trusts every observation (best without mea
 noise: it averages over blocks and removes the noise from all moments.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -258,7 +258,7 @@ class DiffusionRegression:
     cross: Float64[Array, "dim terms2 terms2"]
     right: Float64[Array, "dim terms2"]
     mean: Float64[Array, "dim terms2"]
-    rows: list[tuple[Array, ...]]  # integral, instrument, length, spread, moment and run of each window
+    rows: Sequence[tuple[Array, ...]]  # integral, instrument, length, spread, moment and run of each window
 
 
 def _regress_diffusion(
