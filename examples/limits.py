@@ -60,6 +60,8 @@ for ax, (what, (title, values)) in zip(axes, studies.items(), strict=True):
     ax.plot(values, results[what][:, 0], "o-", label="drift")
     ax.plot(values, results[what][:, 1], "s-", label="diffusion")
     ax.set(xlabel=title, xscale="linear" if what == "noise" else "log")
+    ax.set_xticks(values, [f"{value:g}" for value in values])
+    ax.minorticks_off()
 axes[0].set(ylabel="error / size of the field", yscale="log", ylim=(0.005, 3))
 axes[0].legend(frameon=False, fontsize="small")
 fig.savefig("limits.png", dpi=160)

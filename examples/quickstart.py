@@ -59,17 +59,13 @@ for name, s in (("estimate", sde), ("truth", fimsde.result(truth, obs))):
     print(f"{name}: {s.first_passage(-1.0, 1.0).at(-1.0)[0]:.1f} from -1 to 1")
 
 # %%
-# Verdicts on data and estimate, each with a number and, if needed, a next step.
-
-print(sde.check())
-
-# %%
 # New paths of the estimated equation.
 
 new = sde.simulate(x0=np.array([1.0]), times=times[:250], num_paths=20, seed=0)
 print(new.values.shape, "states,", new.num_diverged, "paths diverged")
 
 # %%
-# Everything above, and more, on one page.
+# Everything above on one page, with verdicts on data and estimate: `sde.check()` alone
+# prints them.
 
 sde.report("report.html")

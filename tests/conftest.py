@@ -1,7 +1,11 @@
-"""Set-up shared by all tests: run-time shape checks, fixed seeds, and where the optional reference data lie."""
+"""Set-up shared by all tests: one thread, run-time shape checks, fixed seeds, and where the reference data lie."""
 
 import os
 from pathlib import Path
+
+# Tests run side by side (pytest -n). Threads of torch and BLAS on top of that wait for each other in busy loops, where
+# most of the time of all cores went. Set before anything loads them; processes started by tests inherit it.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import hypothesis
 import numpy as np

@@ -1,6 +1,7 @@
 """Example scripts as pages: nothing is pasted, and an example that fails stops the build.
 
 ```{example} climate.py         the whole script, with everything it prints and draws
+:fold:                          optional: its code is folded away
 ```
 ```{picture} climate.py         its last picture, with a link
 :link: gallery/climate
@@ -55,12 +56,14 @@ class _Executed(SphinxDirective):
 class Example(_Executed):
     """A script with everything it prints and draws."""
 
+    option_spec = {"fold": directives.flag}  # noqa: RUF012
+
     def run(self) -> list[nodes.Node]:
         script, done = EXAMPLES / self.arguments[0], run_once(self.arguments[0], self.env)
         found: list[nodes.Node] = []
         for cell in done.cells:
             found += self.parse_text_to_nodes(cell.text) if cell.text else []
-            found.append(nodes.literal_block(cell.code, cell.code, language="python"))
+            found += self.code(cell.code)
             if cell.output:
                 found.append(nodes.literal_block(cell.output, cell.output, language="none", classes=["printed"]))
             found += [self.image(picture) for picture in cell.pictures]
@@ -70,6 +73,13 @@ class Example(_Executed):
             *found,
             *self.parse_text_to_nodes(f"Download: {link}. It took {seconds} CPU s when this page was built."),
         ]
+
+    def code(self, code: str) -> list[nodes.Node]:
+        block = nodes.literal_block(code, code, language="python")
+        if "fold" not in self.options:
+            return [block]
+        opening, closing = "<details><summary>Code</summary>", "</details>"
+        return [nodes.raw("", opening, format="html"), block, nodes.raw("", closing, format="html")]
 
 
 class Picture(_Executed):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from checks import check_cdf
 from fimsde.metrics.mmd import mmd, signature_grams
 from fimsde.metrics.signature import SignatureKernel
 from fimsde.sde import FunctionSDE
@@ -86,9 +87,35 @@ def test_that_check_notices_the_diagonal():
         check_zero_mean(biased)
 
 
+def p_values(trials, matched=True):
+    found = [mmd(x, y, matched=matched, num_permutations=99, seed=i).p_value for i, (x, y) in enumerate(trials)]
+    return np.array(found)
+
+
 def rejection_rate(trials, matched=True):
-    p_values = [mmd(x, y, matched=matched, num_permutations=99, seed=i).p_value for i, (x, y) in enumerate(trials)]
-    return np.mean(np.array(p_values) <= 0.05)
+    return np.mean(p_values(trials, matched) <= 0.05)
+
+
+def check_uniform(sample):
+    """On 0.01, 0.02, ..., 1. False alarms below 1e-6; the steps of the law take 0.01 of the band."""
+    check_cdf(sample, stats.uniform.cdf)
+
+
+def test_p_values_of_the_swap_test_are_uniform_for_matched_starts():
+    check_uniform(p_values(matched_trials(800, 8)))
+
+
+def test_p_values_of_the_pooled_test_are_uniform_for_independent_starts():
+    check_uniform(p_values(independent_trials(800, 8), matched=False))
+
+
+def test_pooled_test_is_wrong_for_matched_starts():
+    """Negative control, and the reason for the swap test: exchanging paths of different starts costs nearly all level.
+    At 5 % the chance of at most 2 % in 500 trials is 3e-4."""
+    found = p_values(matched_trials(500, 8), matched=False)
+    assert np.mean(found <= 0.05) <= 0.02
+    with pytest.raises(AssertionError, match="distribution function"):
+        check_uniform(found)
 
 
 NUM_TRIALS = 3000  # 5 ± 2 % are then 5.03 standard errors of the rate
@@ -98,18 +125,16 @@ def test_number_of_trials_makes_false_alarms_rare():
     assert stats.norm.sf(0.02 / np.sqrt(0.05 * 0.95 / NUM_TRIALS)) * 2 < 1e-6
 
 
+@pytest.mark.slow
 def test_swap_test_has_its_level_for_matched_starts():
+    """Buys the tail: 5 ± 2 % rejected."""
     assert abs(rejection_rate(matched_trials(NUM_TRIALS, 8)) - 0.05) < 0.02
 
 
+@pytest.mark.slow
 def test_pooled_test_has_its_level_for_independent_starts():
+    """Buys the tail: 5 ± 2 % rejected."""
     assert abs(rejection_rate(independent_trials(NUM_TRIALS, 8), matched=False) - 0.05) < 0.02
-
-
-def test_pooled_test_is_wrong_for_matched_starts():
-    """Negative control, and the reason for the swap test: exchanging paths of different starts costs nearly all level.
-    At 5 % the chance of at most 2 % in 500 trials is 3e-4."""
-    assert rejection_rate(matched_trials(500, 8), matched=False) <= 0.02
 
 
 @pytest.mark.slow
