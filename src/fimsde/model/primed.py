@@ -143,7 +143,7 @@ def _evidence(
 ) -> Float[Tensor, "batch 1 dim choices"]:
     """Log likelihood of each candidate under the fit that holds for these data; 0 for the choices that are none."""
     valid = torch.where(reference[:, None, None] > 0, misfit[..., 1], misfit[..., 0])
-    return F.pad(-0.5 * valid.clamp(0, _LARGEST_MISFIT).transpose(1, 2), (0, 1 + NUM_LOCAL))[:, None]
+    return F.pad(-0.5 * valid.clamp(0.0, _LARGEST_MISFIT).transpose(1, 2), (0, 1 + NUM_LOCAL))[:, None]
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

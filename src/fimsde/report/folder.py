@@ -1,27 +1,47 @@
-"""What `estimate` and `demo` leave on disk: a page, numbers, grids, a picture and the result itself."""
+"""What `estimate`, `demo` and the app leave of a result: a page, numbers, grids, a picture and the result itself."""
 
 import csv
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fimsde.analysis.result import Result
-from fimsde.cli.progress import bar
-from fimsde.cli.table import SAVED
 from fimsde.plots import BandSettings
-from fimsde.report import find, make_page, num_steps
+from fimsde.report.findings import Progress, find
+from fimsde.report.page import Page, make_page, num_steps
 from fimsde.sde import SDE
 
+SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
 _NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
 _EXTRA = 2  # steps of the bar beside the report
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was written, for those who want to show it: the page, and the numbers of result.json."""
+
+    page: Page
+    record: dict[str, Any]
+
+
+def num_steps_of_folder(result: Result, bands: BandSettings) -> int:
+    """How often `write_result` calls its `progress`."""
+    return num_steps(result, bands) + _EXTRA
+
+
 def write_result(
-    result: Result, folder: Path, bands: BandSettings, seed: int, *, truth: SDE | None = None
-) -> dict[str, Any]:
-    """Fill a folder with report.html, result.json, fields.csv, fields.png and the saved result; returns the numbers.
+    result: Result,
+    folder: Path,
+    bands: BandSettings,
+    seed: int,
+    *,
+    truth: SDE | None = None,
+    progress: Progress | None = None,
+) -> Written:
+    """Fill a folder with report.html, result.json, fields.csv, fields.png and the saved result.
 
     Args:
         result: An estimate.
@@ -29,19 +49,20 @@ def write_result(
         bands: How bands are made.
         seed: Seed of simulations and checks.
         truth: An equation to draw beside the estimate.
+        progress: Called with a few words after every step; see `num_steps_of_folder`.
     """
-    with bar(num_steps(result, bands) + _EXTRA, "estimate") as tell:
-        found = find(result, seed, tell)
-        page = make_page(found, bands, truth=truth, progress=tell)
-        page.write(folder / "report.html")
-        write_fields(result, folder / "fields.csv", bands)
-        tell("grid")
-        (folder / "fields.png").write_bytes(page.picture)
-        result.save(folder / SAVED)
-        tell("save")
+    tell = progress or (lambda label: None)
+    found = find(result, seed, tell)
+    page = make_page(found, bands, truth=truth, progress=tell)
+    page.write(folder / "report.html")
+    write_fields(result, folder / "fields.csv", bands)
+    tell("grid")
+    (folder / "fields.png").write_bytes(page.picture)
+    result.save(folder / SAVED)
+    tell("save")
     record = found.record()
     (folder / "result.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-    return record
+    return Written(page, record)
 
 
 def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
