@@ -77,9 +77,9 @@ def persistence(s):
 print(f"persistence {persistence(sde):.1f} h, truth {persistence(truth):.1f} h")
 
 # %%
-# Acceleration against speed, with the range of 20 estimates from redrawn tracks.
+# Acceleration against speed, with the range of 10 estimates from redrawn tracks.
 
-redrawn = [acceleration(s) for s in sde.resampled(20)]
+redrawn = [acceleration(s) for s in sde.resampled(10)]
 low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
 left.plot(*obs.values.T, ".", ms=1, color="#555555")

@@ -69,12 +69,6 @@ print(equation.latex())
 print(sde.check())
 
 # %%
-# **Simulating.** Paths from any start, on any grid of times.
-
-new = sde.simulate(np.array([2.5, 0.0]), times[:100], num_paths=20, seed=1)
-print(f"{new.num_diverged} of {len(new.values)} paths diverged")
-
-# %%
 # **Saving.** A folder with data, weights and settings, without pickle. Loading gives
 # the same answers.
 

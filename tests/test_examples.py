@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {script.stem: script for script in (ROOT / "examples").glob("*.py")}
-STUDIES = {"limits"}  # many estimates: run by the slow test
+LONG = {"limits", "prior_and_pretraining", "zero_shot"}  # left to the slow test
 
 
 def run(names, folder):
@@ -39,13 +39,13 @@ def check(found):
 
 
 def test_the_examples_run(tmp_path):
-    check(run(EXAMPLES.keys() - STUDIES, tmp_path))
+    check(run(EXAMPLES.keys() - LONG, tmp_path))
 
 
 @pytest.mark.slow
-def test_the_studies_run(tmp_path):
-    """Buys that the numbers on the page about limits can be made again; some ten seconds."""
-    check(run(STUDIES, tmp_path))
+def test_the_long_examples_run(tmp_path):
+    """Buys two tutorials and the page about limits; some twenty seconds."""
+    check(run(LONG, tmp_path))
 
 
 def test_an_example_that_warns_or_prints_nothing_is_noticed(tmp_path, monkeypatch):

@@ -70,11 +70,21 @@ def test_a_factor_on_the_diffusion_is_exact_and_bounded(correction):
         assert correction.diffusion(ones, x).max() <= np.exp(8.0) + 1e-6
 
 
+def test_a_constant_is_added_where_there_is_no_diffusion(correction):
+    x = torch.zeros(1, 2, 3, dtype=torch.float64)
+    correction.add_diffusion(torch.tensor([0.5, 2.0], dtype=torch.float64))
+    with torch.no_grad():
+        found = correction.diffusion(torch.zeros_like(x), x)
+        torch.testing.assert_close(found, torch.tensor([0.5, 2.0, 0.0], dtype=torch.float64).expand_as(x))
+        correction.added_diffusion.fill_(0.1 * np.log(3.0))
+        torch.testing.assert_close(correction.diffusion(torch.zeros_like(x), x), 3 * found)
+
+
 def test_a_model_with_a_correction_is_saved_counted_and_told_apart(tmp_path, states):
     config = replace(CONFIG, correction=True)
     model = FIMSDE(config, seed=0).eval()
     plain = FIMSDE(CONFIG, seed=0).eval()
-    assert sum(p.numel() for p in model.parameters()) == config.num_parameters == CONFIG.num_parameters + 90
+    assert sum(p.numel() for p in model.parameters()) == config.num_parameters == CONFIG.num_parameters + 93
     model.correction.fit(states, np.array([1.0, 1.0, 0.0]))
     tr = Transitions(states[:50, :2], states[1:51, :2] - states[:50, :2], np.full(50, 0.01), np.zeros(50, int))
     x = torch.from_numpy(states[None, :5]).float()

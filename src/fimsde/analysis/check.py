@@ -93,6 +93,7 @@ def check(
     inside: Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]],
     refit: Callable[[Observations], SDE] | None,
     seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> Checks:
     """Look at residuals, history, sampling interval, measurement noise, extrapolation and the amount of data.
 
@@ -102,22 +103,31 @@ def check(
         inside: Whether data support locations.
         refit: The same method on other data, for the sensitivity to the sampling interval; without it that is left out.
         seed: Of the simulation behind the share of extrapolation.
+        progress: Called with the name of every verdict; see `num_verdicts`.
     """
     r = residuals(sde, observations)
     if len(r.values) < 20:
         raise ConfigError(f"{len(r.values)} transitions are too few to check anything; at least 20 are needed.")
     names = observations.names
-    verdicts = [
-        _amount(observations),
-        _whiteness(autocorrelation(r), names),
-        _normality(non_normality(r), names),
-        _markov(memory(r), names),
-        _noise(r, names),
-    ]
-    if refit is not None:
-        verdicts.append(sampling_interval(sde, observations, refit))
-    verdicts.append(_extrapolation(sde, observations, inside, seed))
+    verdicts: list[Verdict] = []
+    for judge in (
+        lambda: _amount(observations),
+        lambda: _whiteness(autocorrelation(r), names),
+        lambda: _normality(non_normality(r), names),
+        lambda: _markov(memory(r), names),
+        lambda: _noise(r, names),
+        *([lambda: sampling_interval(sde, observations, refit)] if refit is not None else []),
+        lambda: _extrapolation(sde, observations, inside, seed),
+    ):
+        verdicts.append(judge())
+        if progress is not None:
+            progress(verdicts[-1].name)
     return Checks(tuple(verdicts))
+
+
+def num_verdicts(can_refit: bool) -> int:
+    """How many verdicts there are for an equation that can, or cannot, be fitted again."""
+    return 7 if can_refit else 6
 
 
 def subsampled(observations: Observations, factor: int) -> Observations:

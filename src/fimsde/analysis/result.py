@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -246,14 +246,15 @@ class Result(ABC):
             nodes = regular_grid(*to_box(box, self.dim, None), {1: 401, 2: 41, 3: 15}.get(self.dim, 7))
         return equation.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
-    def check(self, seed: int = 0) -> Checks:
+    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
         """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
 
         Args:
             seed: Of the simulation behind the share of extrapolation.
+            progress: Called with the name of every verdict.
         """
         refit = (lambda observations: self._refitted(observations, 0)) if self._can_refit else None
-        return check.check(self, self._data("check"), self.inside, refit, seed)
+        return check.check(self, self._data("check"), self.inside, refit, seed, progress)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the result into a new folder, without pickle; `fimsde.load` reads it.

@@ -36,15 +36,17 @@ def _register() -> None:
     from fimsde.cli.convert import convert
     from fimsde.cli.demo import demo
     from fimsde.cli.estimate import estimate
+    from fimsde.cli.export import export
     from fimsde.cli.finetune import finetune
     from fimsde.cli.generate import generate
     from fimsde.cli.info import info
+    from fimsde.cli.local_app import app as local_app
     from fimsde.cli.pretrain import pretrain
     from fimsde.cli.report import report
     from fimsde.cli.simulate import simulate
 
-    everyday = (estimate, report, simulate, finetune, compare, check, demo)
-    for command in (*everyday, bench, generate, pretrain, convert, info):
+    everyday = (estimate, report, simulate, finetune, compare, check, demo, local_app)
+    for command in (*everyday, bench, generate, pretrain, convert, export, info):
         app.command()(command)
 
 

@@ -26,7 +26,13 @@ def check(
     Example: fimsde check tracks.csv --time t --values x,y --path track_id
     """
     columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
-    checks = table.open_result(source, columns, weights).check(seed=seed)
+    result = table.open_result(source, columns, weights)
+    from fimsde.analysis.check import num_verdicts
+    from fimsde.cli.progress import bar
+    from fimsde.plots.bands import has_band
+
+    with bar(num_verdicts(has_band(result)), "check") as tell:
+        checks = result.check(seed=seed, progress=tell)
     if as_json:
         keys = ("name", "status", "number", "sentence", "next_step")
         verdicts = [{key: getattr(v, key) for key in keys} for v in checks]

@@ -10,7 +10,7 @@ from fimsde.cli import table
 from fimsde.cli.output import new_folder
 
 _RESAMPLES = 30
-_DATA = "double_well.csv"
+DATA = "double_well.csv"
 
 
 def demo(
@@ -22,19 +22,28 @@ def demo(
 
     Example: fimsde demo --out demo
     """
-    from fimsde.cli.results import summary, write_result
+    from fimsde.cli.progress import bar
     from fimsde.estimation import estimate
     from fimsde.plots import BandSettings
-    from fimsde.systems.canonical import DOUBLE_WELL, context
+    from fimsde.report.folder import num_steps_of_folder, summary, write_result
+    from fimsde.systems.canonical import DOUBLE_WELL
 
     with new_folder(out, replace=True) as folder:
-        drawn = context(DOUBLE_WELL, stride=10, seed=seed)
-        rows = "".join(f"{t!r},{x!r}\n" for t, x in zip(drawn.times.tolist(), drawn.values[:, 0].tolist(), strict=True))
-        (folder / _DATA).write_text("t,x\n" + rows)
-        observations = table.read_table(folder / _DATA, table.Columns(time="t"))
+        (folder / DATA).write_text(demo_table(seed))
+        result = estimate(table.read_table(folder / DATA, table.Columns(time="t")))
         bands = BandSettings(resamples=_RESAMPLES, seed=seed)
-        record = write_result(estimate(observations), folder, bands, seed, truth=DOUBLE_WELL)
+        with bar(num_steps_of_folder(result, bands), "demo") as tell:
+            record = write_result(result, folder, bands, seed, truth=DOUBLE_WELL, progress=tell).record
     typer.echo(json.dumps(record, indent=1, allow_nan=False) if as_json else summary(record))
     if not as_json:
         typer.echo("the truth: dx = (4 x - 4 x^3) dt + sqrt(4 - 1.25 x^2) dW")
     typer.echo(f"the report is {out / 'report.html'}, the picture {out / 'fields.png'}", err=as_json)
+
+
+def demo_table(seed: int = 0) -> str:
+    """Observations of a simulated double well as the text of a CSV file with columns t and x."""
+    from fimsde.systems.canonical import DOUBLE_WELL, context
+
+    drawn = context(DOUBLE_WELL, stride=10, seed=seed)
+    rows = zip(drawn.times.tolist(), drawn.values[:, 0].tolist(), strict=True)
+    return "t,x\n" + "".join(f"{t!r},{x!r}\n" for t, x in rows)

@@ -44,10 +44,13 @@ def estimate(
     observations = table.read_table(data, columns)
     if out.is_dir() and not overwrite:
         raise ConfigError(f"{str(out)!r} exists already. Choose another name (--out), or replace it (--overwrite).")
+    model = table.find_weights(weights)
     with new_folder(out, replace=overwrite) as folder:
-        from fimsde.cli.results import summary, write_result
+        from fimsde.cli.progress import bar
+        from fimsde.report.folder import num_steps_of_folder, summary, write_result
 
-        result = make(observations, weights)
-        record = write_result(result, folder, BandSettings(level, resamples, seed), seed)
+        result, bands = make(observations, model), BandSettings(level, resamples, seed)
+        with bar(num_steps_of_folder(result, bands), "estimate") as tell:
+            record = write_result(result, folder, bands, seed, progress=tell).record
     typer.echo(json.dumps(record, indent=1, allow_nan=False) if as_json else summary(record))
     typer.echo(f"the report is {out / 'report.html'}", err=as_json)

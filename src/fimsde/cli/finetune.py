@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fimsde.cli import table
+
 if TYPE_CHECKING:
     from fimsde.train.finetune_result import Finetuned, Judgement
 
 
 def finetune(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet table, one row per observation.")],
+    data: table.Data,
     out: Annotated[Path, typer.Option(help="Folder for weights, report, curve, log and checkpoints.")],
-    time: Annotated[str | None, typer.Option(help="Column of the times.")] = None,
-    dt: Annotated[float | None, typer.Option(help="Constant gap between rows, in place of --time.")] = None,
-    values: Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y.")] = None,
-    path: Annotated[str | None, typer.Option(help="Column that numbers the paths.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Folder of the model; default: the bundled one.")] = None,
+    time: table.Time = None,
+    values: table.Values = None,
+    path: table.PathColumn = None,
+    dt: table.Gap = None,
+    time_unit: table.TimeUnit = None,
+    separator: table.Separator = None,
+    decimal: table.Decimal = None,
+    missing: table.Missing = "error",
+    weights: table.Weights = None,
     objective: Annotated[str, typer.Option(help="auto, dense, sparse (the paper's) or filtered.")] = "auto",
     iterations: Annotated[int, typer.Option(min=0, help="Iterations of training.")] = 100,
     parameters: Annotated[str, typer.Option(help="What learns: all, heads or low-rank.")] = "all",
@@ -25,7 +31,7 @@ def finetune(
     substeps: Annotated[int | None, typer.Option(min=1, help="Euler steps per gap; default: by the data.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
     hold_out: Annotated[float | None, typer.Option(help="Share of the data that only judges; 0: none.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random numbers.")] = 0,
+    seed: table.Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -36,7 +42,6 @@ def finetune(
     """
     import torch
 
-    from fimsde.observations import read
     from fimsde.train.finetune import WEIGHTS
     from fimsde.train.finetune import finetune as adapt
     from fimsde.train.finetune_config import FinetuneConfig
@@ -51,12 +56,12 @@ def finetune(
         seed=seed,
         **{name: value for name, value in given.items() if value is not None},
     )
-    columns = values.split(",") if values else None
-    observations = read(data, time=time, dt=dt, values=columns, path=path)
+    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
+    observations, model = table.read_table(data, columns), table.find_weights(weights)
     if threads is not None:
         torch.set_num_threads(threads)
     options = RunOptions(show_progress=True, unit=" iterations")
-    found = adapt(weights, observations, config, out=out, resume=resume, options=options)
+    found = adapt(model, observations, config, out=out, resume=resume, options=options)
     typer.echo(json.dumps(found.report(), indent=1) if as_json else _summary(found, out / WEIGHTS))
     if found.ended == "interrupted":
         typer.echo("interrupted; run the same command with --resume to go on", err=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
 from fimsde.observations import Observations, read
 
 if TYPE_CHECKING:
     from fimsde.analysis.result import Result
 
-SAVED = "saved"  # the folder, inside what `estimate` writes, that `fimsde.load` reads
-_CLOCKS = ("t", "time")
+CLOCKS = ("t", "time")
 _PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
 
 Data = Annotated[Path, typer.Argument(help="CSV or Parquet table, one row per observation.", show_default=False)]
@@ -40,7 +39,7 @@ class Columns:
     """What a table holds; see the options above."""
 
     time: str | None = None
-    values: str | None = None
+    values: str | tuple[str, ...] | None = None  # text of the command line, names separated by commas, or the names
     path: str | None = None
     dt: float | None = None
     time_unit: str | None = None
@@ -52,15 +51,21 @@ class Columns:
         """Whether any option differs from its default."""
         return self != Columns()
 
+    def value_names(self) -> list[str] | None:
+        """Columns of the state; None for all that are left."""
+        if not self.values:
+            return None
+        return [v.strip() for v in self.values.split(",")] if isinstance(self.values, str) else list(self.values)
+
 
 def read_table(file: Path, columns: Columns) -> Observations:
     """The observations in a table; errors speak of options of the command line."""
-    separator = {"\\t": "\t", "tab": "\t"}.get(columns.separator or "", columns.separator)
+    separator = to_separator(columns.separator)
     try:
         return read(
             file,
             time=columns.time or (_clock(file, separator) if columns.dt is None else None),
-            values=[v.strip() for v in columns.values.split(",")] if columns.values else None,
+            values=columns.value_names(),
             path=columns.path,
             dt=columns.dt,
             time_unit=columns.time_unit,
@@ -69,7 +74,17 @@ def read_table(file: Path, columns: Columns) -> Observations:
             missing=columns.missing,  # type: ignore[arg-type]  # read checks it
         )
     except InvalidObservationsError as error:
-        raise InvalidObservationsError(_PYTHON_OPTION.sub(_as_option, str(error))) from error
+        raise InvalidObservationsError(as_options(str(error))) from error
+
+
+def to_separator(text: str | None) -> str | None:
+    """What stands between cells; a tab can be written \\t or tab."""
+    return {"\\t": "\t", "tab": "\t"}.get(text or "", text)
+
+
+def as_options(sentence: str) -> str:
+    """A sentence that names options of the command line in place of arguments of Python."""
+    return _PYTHON_OPTION.sub(_as_option, sentence)
 
 
 def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
@@ -77,12 +92,28 @@ def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result
     from fimsde.estimation import estimate
 
     if not source.is_dir():
-        return estimate(read_table(source, columns), weights)
+        return estimate(read_table(source, columns), find_weights(weights))
     if columns.is_given() or weights is not None:
         raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
     from fimsde.analysis.storage import load
+    from fimsde.report.folder import SAVED
 
     return load(source / SAVED if (source / SAVED).is_dir() else source)
+
+
+def find_weights(weights: Path | None) -> Path | None:
+    """The folder of weights that was named; None for the bundled ones. The network is never used."""
+    if weights is None:
+        return None
+    from fimsde.model.weights import find_folder
+
+    try:
+        return find_folder(weights)
+    except CheckpointError:
+        raise ConfigError(
+            f"no weights at {str(weights)!r}: no such folder, and no local copy of a hub repository of that name. "
+            f"Check the path, or fetch the repository first (hf download {weights})."
+        ) from None
 
 
 def check_bands(resamples: int, level: float) -> None:
@@ -100,7 +131,7 @@ def _clock(file: Path, separator: str | None) -> str | None:
             head = next(csv.reader(lines, delimiter=separator or ","), [])
     except (OSError, ValueError, TypeError, csv.Error):  # no file, no text: reading it will say so
         return None
-    found = [name for name in head if name.strip().lower() in _CLOCKS]
+    found = [name for name in head if name.strip().lower() in CLOCKS]
     return found[0] if len(found) == 1 else None
 
 

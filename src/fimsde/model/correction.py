@@ -30,6 +30,7 @@ class Correction(nn.Module):
     low: Tensor
     high: Tensor
     size: Tensor
+    added: Tensor
     drift_basis: Tensor
     diffusion_basis: Tensor
 
@@ -38,9 +39,11 @@ class Correction(nn.Module):
         terms, terms2 = (len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE))
         self.drift_coefficients = nn.Parameter(torch.empty(terms, max_dim))  # in units of ten times `size`
         self.diffusion_coefficients = nn.Parameter(torch.empty(terms2, max_dim))  # of the log of a factor
+        self.added_diffusion = nn.Parameter(torch.empty(max_dim))  # log of a factor on `added`
         self.register_buffer("low", torch.empty(max_dim))
         self.register_buffer("high", torch.empty(max_dim))
         self.register_buffer("size", torch.empty(max_dim))
+        self.register_buffer("added", torch.empty(max_dim))
         self.register_buffer("drift_basis", torch.empty(terms, terms))
         self.register_buffer("diffusion_basis", torch.empty(terms2, terms2))
 
@@ -72,8 +75,8 @@ class Correction(nn.Module):
             tensor.fill_(value)
         for basis in (self.drift_basis, self.diffusion_basis):
             nn.init.eye_(basis)
-        for coefficients in (self.drift_coefficients, self.diffusion_coefficients):
-            coefficients.zero_()
+        for zero in (self.drift_coefficients, self.diffusion_coefficients, self.added_diffusion, self.added):
+            zero.zero_()
 
     def drift(
         self, drift: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
@@ -88,11 +91,12 @@ class Correction(nn.Module):
     def diffusion(
         self, diffusion: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
     ) -> Float[Tensor, "batch queries max_dim"]:
-        """The diffusion times a positive factor."""
+        """The diffusion times a positive factor, plus a constant that is not negative."""
         log_factor = self._features(x, DIFFUSION_DEGREE) @ (
             self.diffusion_basis @ (_GAIN * self.diffusion_coefficients)
         )
-        return diffusion * torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
+        factor = torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
+        return diffusion * factor + self.added * torch.exp(_GAIN * self.added_diffusion)
 
     @torch.no_grad()
     def scale_diffusion(self, log_factor: Float[Tensor, " dim"]) -> None:
@@ -100,6 +104,12 @@ class Correction(nn.Module):
         raw = _LARGEST * torch.atanh(log_factor / _LARGEST)
         constant = self.diffusion_basis[0, 0]  # the first of the orthonormal polynomials is this number
         self.diffusion_coefficients[0, : len(raw)] += (raw / (constant * _GAIN)).to(constant)
+
+    @torch.no_grad()
+    def add_diffusion(self, constant: Float[Tensor, " dim"]) -> None:
+        """Set the constant that is added to the diffusion: no factor helps where the model says that there is none."""
+        self.added.zero_()
+        self.added[: len(constant)] = constant.to(self.added)
 
     @torch.no_grad()
     def add_drift(self, coefficients: Float[Tensor, "terms dim"]) -> None:
@@ -118,8 +128,8 @@ class Correction(nn.Module):
 
 
 def num_correction_parameters(max_dim: int) -> int:
-    """Coefficients of both polynomials."""
-    return max_dim * sum(len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE))
+    """Coefficients of both polynomials, and the constant of the diffusion."""
+    return max_dim * (1 + sum(len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE)))
 
 
 def _orthonormal(values: Float64[Array, "points terms"]) -> Float64[Array, "terms terms"]:

@@ -65,14 +65,15 @@ class Operator(nn.Module):
         chunk: int,
     ) -> Float[Tensor, "batch queries outputs"]:
         """Values at all queries, `chunk` of them at a time so that memory stays bounded."""
-        return torch.cat([self._rows(part, context, mask) for part in h.split(chunk, dim=1)], dim=1)
+        return torch.cat([self.rows(part, context, mask) for part in h.split(chunk, dim=1)], dim=1)
 
-    def _rows(
+    def rows(
         self,
         h: Float[Tensor, "batch queries embed"],
         context: tuple[LayerContext, ...],
         mask: Bool[Tensor, "batch n"] | None,
     ) -> Float[Tensor, "batch queries outputs"]:
+        """Values at all queries at once."""
         for layer, keys_values in zip(self.layers, context, strict=True):
             h = layer(h, keys_values, mask)
         return self.head(h)

@@ -19,7 +19,7 @@ class PlainQueries(nn.Linear):
         super().__init__(config.max_dim, config.embed)
         self.drift_outputs = self.diffusion_outputs = config.max_dim
 
-    def forward(self, source: Tokens, x: Float[Tensor, "batch queries max_dim"]) -> "PlainAsked":  # type: ignore[override]
+    def forward(self, source: Tokens | None, x: Float[Tensor, "batch queries max_dim"]) -> "PlainAsked":  # type: ignore[override]
         return PlainAsked(super().forward(x))
 
 

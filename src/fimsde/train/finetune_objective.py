@@ -63,7 +63,9 @@ def choose(config: FinetuneConfig, model: FIMSDE, context: Context, steps: Trans
     """
     noise_var, noise = _measurement_noise(steps)
     noisy = config.observation_noise == "learnt" or (config.observation_noise == "auto" and noise is not None)
-    gain = _gain_of_substeps(model, context, steps, noise_var if noisy else np.zeros(steps.dim))
+    gain = 0.0
+    if config.objective == "auto" or (config.objective == "filtered" and not config.substeps):
+        gain = _gain_of_substeps(model, context, steps, noise_var if noisy else np.zeros(steps.dim))
     curved = gain > _WORTH
     if config.objective != "auto":
         objective, reason = cast(ObjectiveName, config.objective), "as asked for"
@@ -74,7 +76,7 @@ def choose(config: FinetuneConfig, model: FIMSDE, context: Context, steps: Trans
         reason = f"gaps are long: {_FINE} Euler steps per gap predict {gain:.2g} nats better than one"
     else:
         objective = "dense"
-        reason = f"gaps are short: {_FINE} Euler steps per gap gain {gain:.2g} nats over one, and no noise is seen"
+        reason = f"one Euler step per gap predicts as well as {_FINE}, and no measurement noise is seen"
     noisy = noisy and objective == "filtered"
     substeps = config.substeps or {"dense": 1, "sparse": 10, "filtered": _FINE if curved else 1}[objective]
     look_ahead = config.look_ahead or (1 if not noisy else 2 if substeps > 1 else 8)

@@ -3,6 +3,9 @@
 Only coefficients that the data prove wrong are moved. What the model shrank for want of evidence stays as it was.
 """
 
+from dataclasses import replace
+from math import inf, isfinite
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,6 +14,7 @@ from fimsde.model.correction import Correction
 from fimsde.model.fim import Context
 from fimsde.model.rollout import flow
 from fimsde.train.finetune_data import Windows
+from fimsde.train.finetune_losses import filtered_nll
 from fimsde.train.finetune_parameters import Learner
 from fimsde.train.losses import ScoredSteps
 
@@ -19,11 +23,18 @@ _ROUNDS = 4  # through sub-steps the answer to a change of the drift is known ro
 _PROVEN = 9.0  # chi-square from which on a coefficient counts
 _FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion
 _FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight
+_TINIEST = 1e-30  # variance: a factor on none at all would be infinite
+_SILENT = 0.01  # share of the errors explained by the diffusion, below which it counts as absent
+_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)  # of the errors that an absent diffusion may explain
+_FOLLOWED, _AHEAD = 256, 8  # windows, and observations in each, that choose among them: noise is told by several
 
 
 @torch.no_grad()
 def first_guess(learner: Learner, context: Context, windows: Windows, substeps: int) -> None:
-    """Set the drift coefficients and, for dense data, a factor on the diffusion from errors of predictions over a gap.
+    """Set the drift coefficients and the level of the diffusion from errors of predictions over a gap.
+
+    Where data are dense and exact, the errors give a factor on the diffusion or, if that fits better, a constant to
+    add. Otherwise a diffusion that is all but absent becomes the constant with the largest likelihood.
 
     Args:
         learner: Its correction is changed in place.
@@ -39,9 +50,43 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
     for _ in range(_ROUNDS if substeps > 1 else 1):
         miss, variance = _errors(learner, context, steps, substeps, dim)
         correction.add_drift(_coefficients(correction, steps, miss, variance + 2 * noise_var))
+    miss, variance = _errors(learner, context, steps, substeps, dim)
     if substeps == 1 and learner.noise is None:  # otherwise errors are not due to the diffusion alone
-        miss, variance = _errors(learner, context, steps, substeps, dim)
-        correction.scale_diffusion(0.5 * torch.log((miss.square() / variance).mean(0)).clamp(*_FACTORS))
+        _set_level(correction, miss, variance, steps.gaps[0, :, :1].double())
+    elif (variance.mean(0) < _SILENT * miss.square().mean(0)).all():
+        rate = (miss.square() / steps.gaps[0, :, :1]).mean(0)
+        _lift(learner, context, replace(windows, look_ahead=_AHEAD), rate, substeps)
+
+
+def _set_level(
+    correction: Correction,
+    miss: Float[Tensor, "starts dim"],
+    variance: Float[Tensor, "starts dim"],
+    gap: Float[Tensor, "starts 1"],
+) -> None:
+    """A factor or a constant for every component, whichever makes the errors more likely."""
+    variance = variance.clamp_min(_TINIEST)
+    log_factor = 0.5 * torch.log((miss.square() / variance).mean(0)).clamp(*_FACTORS)
+    constant = (miss.square() / gap).mean(0).sqrt()
+    scaled, raised = variance * torch.exp(2 * log_factor), (variance.sqrt() + constant * gap.sqrt()).square()
+    nll = [(miss.square() / var + torch.log(var)).mean(0) for var in (scaled, raised)]
+    add = nll[1] < nll[0]
+    correction.scale_diffusion(torch.where(add, 0.0, log_factor))
+    correction.add_diffusion(torch.where(add, constant, 0.0))
+
+
+def _lift(learner: Learner, context: Context, windows: Windows, rate: Float[Tensor, " dim"], substeps: int) -> None:
+    """Add the constant diffusion under which a few windows are most likely; none, if none helps."""
+    model, correction, dim = learner.model, learner.model.correction, len(rate)
+    assert correction is not None, "checked by the caller"
+    steps = windows.spread(_FOLLOWED).to(correction.low.device)
+    noise_var = learner.noise_var(dim)
+    found = []
+    for share in _SHARES:
+        correction.add_diffusion((share * rate).sqrt())
+        nll = float(filtered_nll(lambda x: model.evaluate(context, x), steps, noise_var, substeps=substeps))
+        found.append(nll if isfinite(nll) else inf)
+    correction.add_diffusion((_SHARES[found.index(min(found))] * rate).sqrt())
 
 
 def _errors(

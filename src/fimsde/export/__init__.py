@@ -1,0 +1,6 @@
+"""Encoder and query head as graphs of torch.export and ONNX, with dynamic lengths; see docs/export.md."""
+
+from fimsde.export.inputs import bank_inputs, token_inputs
+from fimsde.export.write import export_model
+
+__all__ = ["bank_inputs", "export_model", "token_inputs"]

@@ -1,0 +1,97 @@
+"""What `estimate`, `demo` and the app leave of a result: a page, numbers, grids, a picture and the result itself."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fimsde.analysis.result import Result
+from fimsde.plots import BandSettings
+from fimsde.report.findings import Progress, find
+from fimsde.report.page import Page, make_page, num_steps
+from fimsde.sde import SDE
+
+SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
+_NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
+_EXTRA = 2  # steps of the bar beside the report
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, for those who want to show it: the page, and the numbers of result.json."""
+
+    page: Page
+    record: dict[str, Any]
+
+
+def num_steps_of_folder(result: Result, bands: BandSettings) -> int:
+    """How often `write_result` calls its `progress`."""
+    return num_steps(result, bands) + _EXTRA
+
+
+def write_result(
+    result: Result,
+    folder: Path,
+    bands: BandSettings,
+    seed: int,
+    *,
+    truth: SDE | None = None,
+    progress: Progress | None = None,
+) -> Written:
+    """Fill a folder with report.html, result.json, fields.csv, fields.png and the saved result.
+
+    Args:
+        result: An estimate.
+        folder: An existing folder.
+        bands: How bands are made.
+        seed: Seed of simulations and checks.
+        truth: An equation to draw beside the estimate.
+        progress: Called with a few words after every step; see `num_steps_of_folder`.
+    """
+    tell = progress or (lambda label: None)
+    found = find(result, seed, tell)
+    page = make_page(found, bands, truth=truth, progress=tell)
+    page.write(folder / "report.html")
+    write_fields(result, folder / "fields.csv", bands)
+    tell("grid")
+    (folder / "fields.png").write_bytes(page.picture)
+    result.save(folder / SAVED)
+    tell("save")
+    record = found.record()
+    (folder / "result.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
+    return Written(page, record)
+
+
+def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
+    """Drift and diffusion with bands on a regular grid over the data, one row per node."""
+    assert result.observations is not None, "an estimate has its data"
+    x = result.observations.grid(_NODES[result.dim])
+    drift, diffusion = result.fields(x)
+    columns = {"drift": drift, "diffusion": diffusion}
+    band = bands.of(result, x)
+    if band is not None:
+        columns |= {"drift_low": band.drift_low, "drift_high": band.drift_high}
+        columns |= {"diffusion_low": band.diffusion_low, "diffusion_high": band.diffusion_high}
+    head = [*result.names, *(f"{what} {name}" for what in columns for name in result.names), "data_nearby"]
+    numbers = np.concatenate([x, *columns.values()], axis=1)
+    with file.open("w", newline="", encoding="utf-8") as target:
+        writer = csv.writer(target)
+        writer.writerow(head)
+        for row, near in zip(numbers.tolist(), result.inside(x).tolist(), strict=True):
+            writer.writerow([*map(repr, row), int(near)])
+
+
+def summary(record: dict[str, Any]) -> str:
+    """The findings in a few lines."""
+    lines = [f"{record['observations']} observations in {record['paths']} path(s): {', '.join(record['names'])}"]
+    if "equation" in record:
+        lines.append(record["equation"]["text"])
+    for point in record.get("fixed_points", []):
+        lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
+    doubts = [v for v in record.get("verdicts", []) if v["status"] != "good"]
+    lines += [f"{v['status']}: {v['name']}: {v['sentence']} {v['next_step']}".rstrip() for v in doubts]
+    lines += record["remarks"]
+    return "\n".join(lines)

@@ -1,0 +1,202 @@
+"""The local app: the road of the command line under a page; what it shows, refuses and leaves behind."""
+
+import csv
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+import fimsde
+from browser import new_tab
+from fimsde.app import start, work
+from fimsde.cli import main
+from fimsde.cli.table import Columns
+from fimsde.errors import ConfigError, FimsdeError
+from fimsde.plots import BandSettings
+
+NO_BANDS = BandSettings(resamples=0)
+SCRIPT = Path(work.__file__).with_name("main.py")
+
+
+def a_table(head=("t", "x"), num=150, seed=0):
+    """The content of a CSV file."""
+    walk = np.random.default_rng(seed).standard_normal((num, len(head) - 1))
+    for i in range(1, num):
+        walk[i] = 0.9 * walk[i - 1] + 0.3 * walk[i]
+    target = io.StringIO()
+    csv.writer(target).writerows([head, *([0.1 * i, *row] for i, row in enumerate(walk.tolist()))])
+    return target.getvalue().encode()
+
+
+def sentence_of_the_command_line(name, content, folder, monkeypatch, capsys):
+    """What `fimsde estimate` says about a table."""
+    (folder / name).write_bytes(content)
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as stop:
+        main(["estimate", name])
+    assert stop.value.code == 2
+    return capsys.readouterr().err.removeprefix("fimsde: ").strip()
+
+
+def test_the_app_gives_what_estimate_gives(tmp_path):
+    head = ["t", "a, b (mm)"]
+    shares = []
+    upload = work.Upload("../data.csv", a_table(head, num=100))
+    done = work.run(upload, Columns("t", tuple(head[1:])), NO_BANDS, lambda share, label: shares.append(share))
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert set(done.files) == {"report.html", "result.json", "fields.csv", "fields.png", "result.zip"}
+    zipfile.ZipFile(io.BytesIO(done.files["result.zip"])).extractall(tmp_path)
+    assert any("99 transitions" in remark for remark in done.remarks)
+    assert b"<title>" in done.files["report.html"]
+    again = fimsde.load(tmp_path / "result" / "saved")
+    x = np.linspace(-0.5, 0.5, 5)[:, None]
+    np.testing.assert_allclose(again.fields(x), done.result.fields(x), rtol=1e-5)
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("fimsde-app-*/data.csv"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"t,x\n0,1\n1,oops\n2,3\n", b"t,x\n0,1\n", b"t,x\n0,1\n0,2\n1,3\n", b"t,x\n0,5\n1,5\n2,5\n", b"\xff\xfe\x00"],
+)
+def test_a_wrong_table_is_the_sentence_of_the_command_line(content, tmp_path, monkeypatch, capsys):
+    upload = work.Upload("data.csv", content)
+    with pytest.raises(FimsdeError) as refused:  # noqa: PT012 — either step may be the one that refuses
+        upload.columns(None, None)
+        work.run(upload, Columns(), NO_BANDS, lambda share, label: None)
+    assert str(refused.value) == sentence_of_the_command_line("data.csv", content, tmp_path, monkeypatch, capsys)
+
+
+def test_the_command_that_does_the_same_is_complete_and_quoted():
+    columns = Columns("t", ("x", "y z"), dt=None, separator=";", missing="drop")
+    assert (
+        work.command_line("my data.csv", columns, BandSettings(0.8, 50, 3))
+        == "fimsde estimate 'my data.csv' --time t --values 'x,y z' --separator ';' --missing drop --level 0.8 --seed 3"
+    )
+
+
+def test_the_server_is_for_this_machine_only_and_tells_nobody():
+    options = start.command(8501, open_browser=False)
+    assert {"--server.address=127.0.0.1", "--browser.gatherUsageStats=false", "--server.port=8501"} <= set(options)
+
+
+def test_a_port_in_use_is_one_sentence():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"port {port} is in use.*--port"):
+            start.find_port(port)
+
+
+def test_a_missing_extra_is_one_sentence_and_exit_code_2(monkeypatch, capsys):
+    monkeypatch.setattr(start, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        main(["app"])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "pip install 'fimsde[app]'" in error
+
+
+@pytest.fixture
+def page():
+    """The page without a browser, and a function that finds an element by its label."""
+    testing = pytest.importorskip("streamlit.testing.v1", reason="the extra app is not installed")
+    return testing.AppTest.from_file(str(SCRIPT), default_timeout=300).run()
+
+
+def labelled(elements, label):
+    return next(element for element in elements if element.label.startswith(label))
+
+
+def upload(page, head):
+    return page.file_uploader[0].set_value(("data.csv", a_table(head), "text/csv")).run()
+
+
+@pytest.mark.filterwarnings("default")  # of streamlit, about itself
+def test_the_page_estimates_and_shows_names_as_they_are(page):
+    upload(page, ["when", "<b>x</b> $y$"])
+    labelled(page.selectbox, "Time").select("when").run()
+    assert page.multiselect[0].value == ["<b>x</b> $y$"]
+    labelled(page.number_input, "Times the data").set_value(0).run()
+    labelled(page.button, "Estimate").click().run()
+    assert not page.exception
+    assert not page.error
+    assert [tab.label for tab in page.tabs][:3] == ["Data", "Fields", "Landscape"]
+    texts = [m.value for m in page.markdown]
+    assert any(text.startswith("Sparse polynomials") for text in texts)
+    assert "--time when" in page.code[-1].value
+    assert not any("<b>" in text for text in texts), "a name became markup"
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_page_refuses_with_a_sentence(page):
+    page.file_uploader[0].set_value(("data.csv", b"t,x\n0,1\n1,oops\n2,3\n", "text/csv")).run()
+    labelled(page.button, "Estimate").click().run()
+    assert not page.exception
+    assert len(page.error) == 1
+    assert "'oops' at line 3" in page.error[0].value.replace("\\", "")
+    assert not page.tabs
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a running app."""
+    pytest.importorskip("streamlit", reason="the extra app is not installed")
+    port = start.find_port(None)
+    program = [sys.executable, "-c", "from fimsde.cli import main; main()", "app", "--no-browser", "--port", str(port)]
+    process = subprocess.Popen(program, cwd=tmp_path)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_healthy(address)
+        yield address
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_until_healthy(address):
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            with urlopen(f"{address}/_stcore/health", timeout=10):
+                return
+        except OSError:
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path):
+    """A server, a browser and an estimate take a minute. What it buys: the whole app as a user meets it, with every
+    address but this machine's unreachable, and a name that is HTML shown as text."""
+    table, page = tmp_path / "data.csv", "[data-testid=stMain]"
+    table.write_bytes(a_table(["t", "<img src=x onerror=document.title='run'>"]))
+    with new_tab() as tab:
+        tab.open(server)
+        tab.wait_for_text("one row per observation")
+        tab.upload(table)
+        tab.wait_for_text("State: one to three columns")
+        tab.wait("!document.querySelector('[data-testid=stStatusWidget]')")
+        tab.click("Estimate")
+        tab.wait_for_text("Download the report", seconds=300)
+        tab.wait("!document.querySelector('[data-testid=stStatusWidget]')")
+        for name in ("Fields", "Verdicts", "Equation", "Files"):
+            tab.click(name, "[role=tab]")
+        tab.wait_for_text("fimsde estimate data.csv --time t")
+        assert tab.run(f"document.querySelectorAll('{page} img[src^=http]').length") >= 5
+        assert tab.run("document.title") == "fimsde"
+        assert tab.run(f"document.querySelectorAll('{page} img[onerror]').length") == 0
+        assert all(url.startswith((server, "ws://127", "data:", "blob:")) for url in tab.requests), tab.requests
