@@ -40,7 +40,7 @@ def test_weights_and_gain_are_those_of_the_formulas():
                 fit = value[:, d] @ (np.linalg.inv(noise) - inverse) @ value[:, d]
                 gains.append(0.5 * (log_ratio + fit))
             assert found.gain[d, w] == pytest.approx(max(gains), rel=1e-8)
-            np.testing.assert_allclose(found.weights[w, d], weights[int(np.argmax(gains))], rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(found.weights[:, d, w], weights[int(np.argmax(gains))], rtol=1e-6, atol=1e-9)
 
 
 def test_noise_gains_nothing_and_a_wave_gains_much():
@@ -61,8 +61,8 @@ def test_wells_that_no_cubic_fits_are_found_by_the_local_correction():
     bank = make_bank(normaliser.transitions(tr))
     x = values[::7]
     primed = ask(bank, normaliser.states(x))
-    best = int(bank.local_drift.gain[0].argmax())
-    assert bank.local_drift.gain[0, best] > 20
+    best = int(bank.gain[0].argmax())
+    assert bank.gain[0, best] > 20
     truth = sde.drift(x)
     plain, corrected = (
         np.mean((normaliser.undo_drift(drift) - truth) ** 2) / truth.var()

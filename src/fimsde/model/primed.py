@@ -83,15 +83,14 @@ def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks
         return torch.from_numpy(out).to(dtype)
 
     plain = ("drift", "diffusion_sq", "misfit", "diffusion_misfit", "covariance", "speed", "rate", "descriptors")
+    gains = ("gain", "diffusion_gain")
+    local = ("local_drift", "local_diffusion_sq")
     cells = ("place", "time", "residual", "variation", "expected")
     number = torch.tensor([len(b.cells.time) for b in banks])
     return Banks(
-        **{name: stacked(name) for name in plain},
+        **{name: stacked(name) for name in plain + gains},
         **{name: padded([getattr(b.cells, name) for b in banks]) for name in cells},
-        local_drift=padded([b.local_drift.weights.transpose(2, 1, 0) for b in banks]),
-        local_diffusion_sq=padded([b.local_diffusion_sq.weights.transpose(2, 1, 0) for b in banks]),
-        gain=torch.from_numpy(np.stack([b.local_drift.gain for b in banks])).to(dtype),
-        diffusion_gain=torch.from_numpy(np.stack([b.local_diffusion_sq.gain for b in banks])).to(dtype),
+        **{name: padded([getattr(b, name) for b in banks]) for name in local},
         reference=torch.tensor([b.reference for b in banks]),
         mask=torch.arange(most)[None] < number[:, None],
     )

@@ -59,8 +59,10 @@ class Bank:
         covariance: Of the full drift fits, `step` and `block`; for standard errors at a location.
         reference: Which fit the cells are residuals of: 0 the full `step` fit, 1 the full `block` fit.
         cells: Local residuals.
-        local_drift: What smooth functions add to the full drift of the reference.
-        local_diffusion_sq: What they add to its g.
+        local_drift: Weights of the smooth functions that may be added to the full drift of the reference.
+        local_diffusion_sq: The same for its g.
+        gain: What these functions gain in log marginal likelihood over adding nothing.
+        diffusion_gain: The same for g.
         speed: Natural size of the drift, per component.
         rate: Natural size of g, per component.
         descriptors: What kind of data this is, per component.
@@ -73,8 +75,10 @@ class Bank:
     covariance: Float64[Array, "2 dim terms terms"]
     reference: int
     cells: Cells
-    local_drift: Smooth
-    local_diffusion_sq: Smooth
+    local_drift: Float64[Array, "cells dim widths"]
+    local_diffusion_sq: Float64[Array, "cells dim widths"]
+    gain: Float64[Array, "dim widths"]
+    diffusion_gain: Float64[Array, "dim widths"]
     speed: Float64[Array, " dim"]
     rate: Float64[Array, " dim"]
     descriptors: Float64[Array, "dim descriptors"]
@@ -127,8 +131,10 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         covariance=np.stack([np.linalg.inv(f.drift.precision) for f in fits]),
         reference=reference,
         cells=cells,
-        local_drift=local_drift,
-        local_diffusion_sq=local_diffusion_sq,
+        local_drift=local_drift.weights,
+        local_diffusion_sq=local_diffusion_sq.weights,
+        gain=local_drift.gain,
+        diffusion_gain=local_diffusion_sq.gain,
         speed=scales.speed,
         rate=scales.diffusion_rate,
         descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells, origin is not None),
@@ -166,11 +172,13 @@ def _local(
     return drift, smooth(cells.place, excess, spread * g**2 / cells.time[:, None])
 
 
-def _smoothed(bank: Bank, local: Smooth, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim widths"]:
+def _smoothed(
+    bank: Bank, weights: Float64[Array, "cells dim widths"], x: Float64[Array, "queries dim"]
+) -> Float64[Array, "queries dim widths"]:
     out = np.empty((*x.shape, len(BANDWIDTHS)))
     for w, bandwidth in enumerate(BANDWIDTHS):
         out[..., w] = compiled.kernel_sums(
-            x, bank.cells.place, np.ascontiguousarray(local.weights[w].T), np.array([bandwidth])
+            x, bank.cells.place, np.ascontiguousarray(weights[..., w]), np.array([bandwidth])
         )[:, 0]
     return out
 

@@ -19,7 +19,7 @@ _SIZES = (0.5, 2.0)  # of the process, relative to the excess; the better one is
 class Smooth:
     """Corrections sum_c weights_c exp(-|x - place_c|² / (2 b²)) for each bandwidth b, and their gains."""
 
-    weights: Float64[Array, "widths dim cells"]
+    weights: Float64[Array, "cells dim widths"]
     gain: Float64[Array, "dim widths"]
 
 
@@ -30,7 +30,7 @@ def smooth(
     num, dim = value.shape
     distance = ((place[:, None] - place[None]) ** 2).sum(axis=-1)
     kernels = [np.exp(-distance / (2.0 * bandwidth**2)) for bandwidth in BANDWIDTHS]
-    weights, gain = np.zeros((len(BANDWIDTHS), dim, num)), np.zeros((dim, len(BANDWIDTHS)))
+    weights, gain = np.zeros((num, dim, len(BANDWIDTHS))), np.zeros((dim, len(BANDWIDTHS)))
     for d in range(dim):
         scale = 1.0 / np.sqrt(variance[:, d])
         whitened = value[:, d] * scale
@@ -40,7 +40,7 @@ def smooth(
             solutions = [_solve(correlation * (size * excess), whitened) for size in _SIZES]
             best = int(np.argmax([found for found, _ in solutions]))
             gain[d, w], solved = solutions[best]
-            weights[w, d] = _SIZES[best] * excess * scale * solved
+            weights[:, d, w] = _SIZES[best] * excess * scale * solved
     return Smooth(weights, gain)
 
 

@@ -190,8 +190,7 @@ def _has_finite_answers(example: Example) -> bool:
 
 
 def _is_finite(bank: Bank) -> bool:
-    parts = (bank, bank.cells, bank.local_drift, bank.local_diffusion_sq)
-    arrays = [value for part in parts for f in fields(part) if isinstance(value := getattr(part, f.name), np.ndarray)]
+    arrays = [getattr(part, f.name) for part in (bank, bank.cells) for f in fields(part) if f.name != "cells"]
     return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
 
 
