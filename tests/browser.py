@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -106,25 +107,24 @@ def new_tab():
     client = pytest.importorskip("websockets.sync.client", reason="websockets is not installed")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [find_browser(), *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:
-            line = next(line for line in process.stderr if "ws://" in line)
-            port = line.partition("ws://127.0.0.1:")[2].partition("/")[0]
-            with client.connect(_page(port), max_size=None) as socket:
+            with client.connect(_page(Path(profile) / "DevToolsActivePort"), max_size=None) as socket:
                 yield Tab(socket)
         finally:
             process.terminate()
             process.wait()
 
 
-def _page(port):
-    from urllib.request import urlopen
-
-    deadline = time.monotonic() + 60
+def _page(port_file):
+    """The address of the empty page; the browser writes its port into a file when it is ready."""
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        with urlopen(f"http://127.0.0.1:{port}/json", timeout=60) as answer:
-            pages = [p for p in json.load(answer) if p["type"] == "page"]
-        if pages:
-            return pages[0]["webSocketDebuggerUrl"]
         time.sleep(0.2)
+        lines = port_file.read_text().splitlines() if port_file.exists() else []
+        if lines:
+            with urlopen(f"http://127.0.0.1:{lines[0]}/json", timeout=60) as answer:
+                pages = [p for p in json.load(answer) if p["type"] == "page"]
+            if pages:
+                return pages[0]["webSocketDebuggerUrl"]
     raise AssertionError("the browser opened no page")
