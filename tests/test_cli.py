@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from fimsde import __version__
 from fimsde.cli import app, main
 from fimsde.cli.output import new_folder
 from fimsde.errors import ConfigError
+from fimsde.systems.canonical import context
 
 
 def test_help_lists_every_command_with_an_example():
@@ -32,13 +34,16 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(capsys):
     assert capsys.readouterr().err.startswith("fimsde: unknown experiment 'nonsense'")
 
 
-def test_demo_writes_data_estimate_and_figure(tmp_path, monkeypatch):
+@pytest.mark.parametrize("length", [600, pytest.param(5000, marks=pytest.mark.slow)])
+def test_demo_writes_data_estimate_and_figure(length, tmp_path, monkeypatch):
+    """The slow case buys the number of observations that users get."""
     monkeypatch.setattr("fimsde.cli.demo._RESAMPLES", 2)
+    monkeypatch.setattr("fimsde.systems.canonical.context", partial(context, length=length))
     out = tmp_path / "demo"
     CliRunner().invoke(app, ["demo", "--out", str(out)], catch_exceptions=False)
     lines = (out / "double_well.csv").read_text().splitlines()
     assert lines[0] == "t,x"
-    assert len(lines) == 5001
+    assert len(lines) == length + 1
     assert (out / "fields.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((out / "result.json").read_text())["equation"]["text"].startswith("dx = (")
     assert "Drift and diffusion" in (out / "report.html").read_text()

@@ -65,8 +65,8 @@ def test_the_seed_decides_everything_and_no_global_random_state_is_touched(paths
 
 
 def test_training_lowers_the_loss(paths):
-    settings = replace(TINY, iterations=60, dt=None)
-    losses = fit(paths, settings, seed=0).losses
+    """To 0.34, 0.27 and 0.28 of the first losses with seeds 0, 1 and 2."""
+    losses = fit(paths, replace(TINY, iterations=40, dt=None), seed=0).losses
     assert losses[-10:].mean() < 0.7 * losses[:5].mean()
 
 
