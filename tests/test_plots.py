@@ -8,6 +8,7 @@ import fimsde
 from fimsde.errors import ConfigError
 from fimsde.plots import BandSettings, plot, style, to_png
 from fimsde.plots.bands import has_band
+from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.sections import _closed
 from fitted import linear
 from problems import OrnsteinUhlenbeck
@@ -124,3 +125,21 @@ def test_figures_leave_the_settings_of_matplotlib_alone():
     before = dict(matplotlib.rcParams)
     to_png(plot(linear(1), bands=FEW), dpi=40)
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(("dim", "kind"), [(1, "fields"), (2, "fields"), (2, "paths"), (3, "drift")])
+def test_a_narrow_figure_has_one_column_and_every_panel_its_labels_inside_the_picture(dim, kind):
+    figure = plot(linear(dim), kind, bands=FEW)
+    panels = [axes for axes in figure.axes if axes.get_subplotspec()]
+    assert is_wide(figure)
+    make_narrow(figure)
+    assert not is_wide(figure)
+    assert figure.get_figwidth() == style.WIDTH / 2
+    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in panels)
+    to_png(figure, dpi=40)
+    tops = [axes.get_position().y1 for axes in panels]
+    assert tops == sorted(tops, reverse=True)
+    assert len({round(axes.get_position().x0, 6) for axes in panels}) == 1
+    seen = [figure.bbox.get_points(), *(axes.get_tightbbox().get_points() for axes in figure.axes)]
+    assert all(corners.min() > -2 and np.all(corners[1] < seen[0][1] + 2) for corners in seen[1:])
+    assert all(legend.get_window_extent().x0 >= 0 for legend in figure.legends)

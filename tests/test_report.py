@@ -67,6 +67,15 @@ def test_the_page_needs_nothing_but_itself(written):
     assert "default-src 'none'" in written[1].read_text()
 
 
+def test_figures_with_panels_side_by_side_have_another_for_phones(written):
+    figures = re.findall(r'<figure class="scroll wide">.*?</figure>', written[1].read_text(), re.DOTALL)
+    narrow = [re.search(r'<source media="screen and [^"]*" srcset="([^"]*)">', figure) for figure in figures]
+    assert len(figures) >= 6
+    assert sum(found is not None for found in narrow) >= 5
+    for figure, found in zip(figures, narrow, strict=True):
+        assert found is None or found[1] != re.search(r'<img[^>]* src="([^"]*)"', figure)[1]
+
+
 def test_text_from_users_is_text(written):
     raw = written[1].read_text()
     assert "<script" not in raw

@@ -36,19 +36,25 @@ class Table:
 
 @dataclass(frozen=True)
 class Image:
-    """A picture inside the page. Wide ones scroll on a phone instead of shrinking until nobody can read them."""
+    """A picture inside the page; one with panels side by side has another for phones."""
 
     content: bytes
     alt: str
     caption: str = ""
     mime: str = "image/png"
     share: float | None = None  # of the width of the page; None: as large as it is
+    narrow: bytes | None = None  # the same for a narrow page
     kind: str = "image"
 
     @property
     def source(self) -> str:
         """The picture as the address of an image."""
-        return f"data:{self.mime};base64,{b64encode(self.content).decode()}"
+        return _address(self.content, self.mime)
+
+    @property
+    def narrow_source(self) -> str | None:
+        """The picture for a narrow page, if it has one of its own."""
+        return None if self.narrow is None else _address(self.narrow, self.mime)
 
 
 @dataclass(frozen=True)
@@ -80,3 +86,7 @@ def properties(*rows: tuple[str, str]) -> Table:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
     """A table from any sequences."""
     return Table(tuple(head), tuple(tuple(row) for row in rows), caption)
+
+
+def _address(content: bytes, mime: str) -> str:
+    return f"data:{mime};base64,{b64encode(content).decode()}"

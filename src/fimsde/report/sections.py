@@ -9,6 +9,7 @@ from fimsde.analysis.result import Result
 from fimsde.errors import FimsdeError
 from fimsde.plots import BandSettings, Picture, to_png
 from fimsde.plots.bands import has_band
+from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
 from fimsde.report.findings import Findings
@@ -183,8 +184,11 @@ def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
     for what, draw in drawn:
         try:
             figure = draw()
-            share = min(1.0, figure.get_figwidth() / WIDTH)
-            blocks.append(Image(to_png(figure), what, caption=f"{_sentence(what)}.", share=share))
+            share, wide, narrow = min(1.0, figure.get_figwidth() / WIDTH), to_png(figure), None
+            if is_wide(figure):
+                make_narrow(figure)
+                narrow = to_png(figure)
+            blocks.append(Image(wide, what, caption=f"{_sentence(what)}.", share=share, narrow=narrow))
         except FimsdeError as error:
             blocks.append(Note("caution", str(error)))
     return blocks
