@@ -16,7 +16,15 @@ from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
 from fimsde.priming import monomials
-from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, Bank
+from fimsde.priming.candidates import (
+    COARSE,
+    DIFFUSION_KINDS,
+    DRIFT_KINDS,
+    NUM_DESCRIPTORS,
+    NUM_DIFFUSION,
+    NUM_DRIFT,
+    Bank,
+)
 from fimsde.priming.cells import BANDWIDTHS
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE
 
@@ -119,8 +127,9 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
     error = torch.einsum("bqs,bfdst,bqt->bqdf", cubic, banks.covariance, cubic).clamp_min(0).sqrt()
     g = torch.einsum("bqt,bcdt->bqdc", quadratic, banks.diffusion_sq).clamp_min(0)
     time, residual, excess, score = _local(banks, x)
+    noisy = (banks.reference == 1).to(torch.int64)
     drift_reference, g_reference = (
-        torch.gather(values, -1, (banks.reference * block)[:, None, None, None].expand(*values.shape[:-1], 1))
+        torch.gather(values, -1, (noisy * block)[:, None, None, None].expand(*values.shape[:-1], 1))
         for values, block in ((drift, _BLOCK), (g, _BLOCK_DIFFUSION))
     )
     choices = torch.cat([drift, torch.zeros_like(drift_reference), drift_reference + residual], -1)
@@ -151,12 +160,13 @@ def _evidence(
 ) -> Float[Tensor, "batch 1 dim choices"]:
     """Log likelihood of each candidate under the fit that holds for these data, and what local corrections gain.
 
-    All relative to the full fit; the choice of zero has none.
+    All relative to the full fit. The choice of zero has none, and is none for coarse data.
     """
-    valid = torch.where(reference[:, None, None] > 0, misfit[..., 1], misfit[..., 0])
+    valid = torch.where(reference[:, None, None] == 1, misfit[..., 1], misfit[..., 0])
     lost = -0.5 * valid.clamp(0.0, _LARGEST_MISFIT).transpose(1, 2)
     gained = gain.clamp(-0.5 * _LARGEST_MISFIT, 0.5 * _LARGEST_MISFIT)
-    return torch.cat([lost, torch.zeros_like(lost[..., :1]), gained], -1)[:, None]
+    zero = torch.where(reference[:, None, None] == COARSE, -_LARGEST_MISFIT, 0.0).expand_as(lost[..., :1]).to(lost)
+    return torch.cat([lost, zero, gained], -1)[:, None]
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -274,10 +284,11 @@ class PrimedQueries(nn.Module):
     def forward(self, banks: Banks, x: Float[Tensor, "batch queries max_dim"]) -> "Asked":
         known = answers(banks, x[..., : banks.dim])
         summary = self.summary(banks)[:, None]
-        trust = F.softplus(self.trust(summary))
+        learned = (banks.reference != COARSE)[:, None, None, None].to(summary)
+        trust = learned * F.softplus(self.trust(summary)) + (1 - learned)
         summary = summary.expand(*known.features.shape[:-1], -1)
         h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
-        return Asked(h.transpose(1, 2).flatten(0, 1), known, trust, self.max_dim)
+        return Asked(h.transpose(1, 2).flatten(0, 1), known, trust, learned, self.max_dim)
 
 
 @dataclass(frozen=True)
@@ -287,18 +298,19 @@ class Asked:
     h: Float[Tensor, "rows queries embed"]
     known: Answers
     trust: Float[Tensor, "batch 1 dim 2"]  # how much the candidates' log likelihoods count, for drift and diffusion
+    learned: Float[Tensor, "batch 1 1 1"]  # 0 for coarse data, which the prior does not have: likelihoods alone decide
     max_dim: int
 
     def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices plus a small correction of the natural size."""
-        raw = self._components(raw)
+        raw = self.learned * self._components(raw)
         weights = (raw[..., :-1] + self.trust[..., :1] * self.known.drift_evidence).softmax(-1)
         mixed = (weights * self.known.drift).sum(-1)
         return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
 
     def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices, none of them negative, times a factor not far from one."""
-        raw = self._components(raw)
+        raw = self.learned * self._components(raw)
         weights = (raw[..., :-1] + self.trust[..., 1:] * self.known.diffusion_evidence).softmax(-1)
         mixed = (weights * self.known.diffusion).sum(-1)
         return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))

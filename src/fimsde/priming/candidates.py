@@ -25,6 +25,7 @@ STEP_DIFFUSION_PENALTIES = (10.0,)  # `step` diffusions that are sparse around a
 DIFFUSION_PENALTIES = (4.0, 10.0)  # `block` diffusions of this kind
 EVEN_PENALTIES = (4.0,)  # `block` diffusions that a reflection leaves alone
 _LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
+COARSE = 2
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
 DRIFT_KINDS = (
@@ -57,7 +58,8 @@ class Bank:
         misfit: chi-square of each drift candidate against both posteriors, per component.
         diffusion_misfit: The same for the candidates for g.
         covariance: Of the full drift fits, `step` and `block`; for standard errors at a location.
-        reference: Which fit the cells are residuals of: 0 the full `step` fit, 1 the full `block` fit.
+        reference: Which fit holds, and the cells are residuals of: 0 the full `step` fit, 1 the full `block` fit; 2 if
+            the data are coarse, for which both are the same.
         cells: Local residuals.
         local_drift: Weights of the smooth functions that may be added to the full drift of the reference.
         local_diffusion_sq: The same for its g.
@@ -119,8 +121,8 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
     fits = (step, block)
     drift = _drift_candidates(step.drift, block.drift, scales.speed, origin)
     diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, origin)
-    reference = int(scales.noise_score.max() > _NOISY)
-    left_over = residual_windows(series, scales, fits[reference], noisy=bool(reference))
+    noisy = bool(scales.noise_score.max() > _NOISY)
+    left_over = residual_windows(series, scales, fits[noisy], noisy=noisy)
     cells = gather_cells(*left_over)
     local_drift, local_diffusion_sq = _local(cells, scales.diffusion_rate, *left_over[1:])
     return Bank(
@@ -129,7 +131,7 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         misfit=np.stack([_misfit(drift, f.drift) for f in fits], axis=-1),
         diffusion_misfit=np.stack([_misfit(diffusion_sq, f.diffusion_sq) for f in fits], axis=-1),
         covariance=np.stack([np.linalg.inv(f.drift.precision) for f in fits]),
-        reference=reference,
+        reference=COARSE if scales.coarse else int(noisy),
         cells=cells,
         local_drift=local_drift.weights,
         local_diffusion_sq=local_diffusion_sq.weights,
