@@ -190,6 +190,24 @@ def test_far_away_the_answer_is_finite(distance):
     assert np.isfinite(SDE_2D.fields(x)).all()
 
 
+def test_a_primed_model_holds_its_fields_far_outside_the_data_and_the_paper_s_does_not():
+    low, high = OBS.box()
+    edge = np.array([[2 * high[0] - low[0], 0.1]])  # as far outside as the data are wide
+    away, back = np.array([7.0, 0.0]), np.array([0.5 * (high - low)[0], 0.0])
+    primed = estimate(OBS)
+    for found, farther in zip(primed.fields(edge), primed.fields(edge + away), strict=True):
+        np.testing.assert_allclose(farther, found, rtol=1e-6)
+    for found, closer in zip(primed.fields(edge), primed.fields(edge - back), strict=True):
+        assert np.any(closer != found)
+    assert np.any(SDE_2D.fields(edge)[0] != SDE_2D.fields(edge + away)[0])
+
+
+def test_no_path_of_a_primed_model_explodes():
+    """Far away the fields are constant, so that a path moves away linearly in time at most."""
+    paths = estimate(OBS).simulate(np.array([40.0, -40.0]), np.linspace(0, 20, 41), num_paths=5)
+    assert not paths.num_diverged
+
+
 @pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, 1e15, -1e40, 1e308])
 def test_where_the_model_cannot_be_asked_there_are_no_fields(x):
     """In float32 the squares of 1e20 are infinite, and the model would answer with numbers that mean nothing."""

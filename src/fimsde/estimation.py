@@ -23,6 +23,7 @@ from fimsde.transitions import to_transitions
 
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
+_REACH = 1.0  # ranges of the data beyond which a primed model's polynomials are held: no path explodes in finite time
 _WIDEN = 0.25  # of the range of the data, on every side of a table
 METHOD = "FIM-SDE"
 BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the package
@@ -33,8 +34,11 @@ class EstimatedSDE(Result):
     """The equation behind a data set as a recognition model reads it: dx = drift(x) dt + diag(diffusion(x)) dW, Ito.
 
     Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
-    component, the shape (queries,) will do. The data are read once, when the estimate is made; any number of queries
-    follows, in bounded memory. The weights of `model` are shared, not copied: estimate again after training it.
+    component, the shape (queries,) will do. A primed model's fields are held constant along each axis farther outside
+    the data than these are wide: powers of the state would only explode there.
+
+    The data are read once, when the estimate is made; any number of queries follows, in bounded memory. The weights of
+    `model` are shared, not copied: estimate again after training it.
 
     Attributes:
         names, time_unit, observations, method: See `Result`.
@@ -122,6 +126,9 @@ class EstimatedSDE(Result):
         """What the model says at each location, in normalised coordinates; NaN where it cannot be asked."""
         z = self._normalised(x)
         near = np.abs(z).max(axis=1, initial=0) <= _FAR
+        if self.model.config.variant == "primed":
+            reach = _REACH * (self.support.high - self.support.low)
+            z = np.clip(z, self.support.low - reach, self.support.high + reach)
         weight = next(self.model.parameters())
         padded = torch.zeros(1, int(near.sum()), self.model.config.max_dim, dtype=weight.dtype)
         padded[0, :, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
