@@ -17,6 +17,7 @@ from fimsde.benchmark.methods import PathMethod, latent
 from fimsde.benchmark.results import PathScore, Result, read, result_file
 from fimsde.benchmark.tasks import Comparison, Task, load, tasks
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.estimation import estimate
 from fimsde.sde import FunctionSDE
 from fimsde.systems.canonical import DOUBLE_WELL
 
@@ -110,6 +111,11 @@ def test_the_bundled_weights_are_a_method_that_stands_beside_the_published_model
     cell = next(c for c in summarise([result]) if c.measure == "drift_mse")
     assert cell.published.method == "fim"
     assert pickle.loads(pickle.dumps(ours)).settings == ours.settings  # it travels to other processes
+    (told,) = named(["ours-origin"])
+    expected = estimate(problem.observations, origin=np.zeros(problem.observations.dim))
+    x = problem.observations.values[:5]
+    np.testing.assert_array_equal(told.fit(problem.observations, 0).drift(x), expected.drift(x))
+    assert np.any(ours.fit(problem.observations, 0).drift(x) != expected.drift(x))
 
 
 def test_methods_that_sample_paths_are_given_the_reference_and_trained_to_the_iterations_of_the_task(problem, tmp_path):

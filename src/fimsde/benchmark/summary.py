@@ -134,7 +134,7 @@ def _published_name(method: str) -> str:
     """Models with any weights stand beside the paper's FIM-SDE."""
     if method == "ours-finetuned":
         return "fim-finetuned"
-    is_ours = method == "ours" or (method.startswith("fim-") and method != "fim-finetuned")
+    is_ours = method in ("ours", "ours-origin") or (method.startswith("fim-") and method != "fim-finetuned")
     return "fim" if is_ours else method
 
 
