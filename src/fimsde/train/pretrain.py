@@ -10,6 +10,7 @@ from torch.utils.data import Dataset as TorchDataset
 from fimsde.errors import ConfigError
 from fimsde.model.fim import FIMSDE
 from fimsde.model.operator import Operator
+from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
 from fimsde.prior.shards import write_atomically
 from fimsde.train.batches import Batch, StoredBatches, StreamedBatches
 from fimsde.train.cache import CachedBatches, fill_cache
@@ -21,7 +22,8 @@ from fimsde.train.processes import Processes
 from fimsde.train.validation import record_validation, validate, validation_batches
 
 WEIGHTS, SETTINGS = "weights", "config.toml"
-_BEST_DRIFT, _BEST_DIFFUSION = (5, 6, 13, 14), (3, 7)  # sparse averages and the fit around the origin; see the bank
+_BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
+_BEST_DIFFUSION = tuple(i for i, kind in enumerate(DIFFUSION_KINDS) if kind.startswith("block origin"))
 
 
 def pretrain(
@@ -74,7 +76,7 @@ def pretrain(
 
 
 def new_model(config: TrainConfig) -> FIMSDE:
-    """Random weights. A primed model starts near the average of its best candidates rather than anywhere."""
+    """Random weights. A primed model starts near the average of its sparse candidates rather than anywhere."""
     model = FIMSDE(config.model, seed=config.loop.seed)
     if config.model.variant == "primed":
         _prefer(model.drift_operator, _BEST_DRIFT)

@@ -1,0 +1,182 @@
+"""What each part of the model is worth: arms trained from scratch for equally many CPU-seconds, then compared.
+
+    python benchmarks/ablation.py --cache FOLDER [--equations 24576] [--seconds 240] [--arms primed,no-attention]
+
+Arms: the primed model; without attention (the encoder's output is silenced, candidates stay); without scales (every
+candidate made from blocks of several steps is replaced by the full one made from single steps, and so is the fit that
+local corrections start from); and the paper's architecture, without any priming, with about as many weights on the
+same prior. FOLDER keeps the contexts of the primed arms and is filled first; its contexts and the paper's batches cost
+the arms nothing. Canonical systems, development seeds, error of drift and diffusion divided by the published FIM-SDE's.
+"""
+
+import argparse
+import copy
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from bank_canonical import PUBLISHED
+from model_canonical import errors
+from torch.utils.data import Dataset
+
+from fimsde.model.config import ModelConfig
+from fimsde.model.fim import FIMSDE
+from fimsde.model.primed import Banks
+from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
+from fimsde.systems.canonical import CANONICAL
+from fimsde.train.batches import Batch, StreamedBatches
+from fimsde.train.cache import CachedBatches, fill_cache
+from fimsde.train.config import ContextConfig, TrainConfig
+from fimsde.train.loop import run
+from fimsde.train.objectives import Objective, choose_objective
+from fimsde.train.pretrain import new_model
+
+MOST_STEPS = 100_000
+PAPER_MODEL = ModelConfig(embed=72, heads=4, functional_layers=2, feed_forward=192, head_hidden=(96, 96))
+PAPER_BATCHES = 48  # made in advance, read in turn
+TRIED = 5  # steps to find out how long one takes
+
+
+def single_steps(banks: Banks) -> Banks:
+    """A bank that knows only single steps."""
+    drift, diffusion_sq = banks.drift.clone(), banks.diffusion_sq.clone()
+    misfit, diffusion_misfit = banks.misfit.clone(), banks.diffusion_misfit.clone()
+    for kinds, *tensors in ((DRIFT_KINDS, drift, misfit), (DIFFUSION_KINDS, diffusion_sq, diffusion_misfit)):
+        blocks = [i for i, kind in enumerate(kinds) if kind.startswith("block")]
+        for tensor in tensors:
+            tensor[:, blocks] = tensor[:, [kinds.index("step full")]]
+    return replace(
+        banks,
+        drift=drift,
+        diffusion_sq=diffusion_sq,
+        misfit=misfit,
+        diffusion_misfit=diffusion_misfit,
+        reference=torch.zeros_like(banks.reference),
+    )
+
+
+class InTurn(Dataset[Batch]):
+    """A few batches, again and again."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return MOST_STEPS
+
+    def __getitem__(self, index: int) -> Batch:
+        return self.batches[index % len(self.batches)]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is trained, on what, to minimise what."""
+
+    model: FIMSDE
+    batches: Dataset[Batch]
+    objective: Objective
+
+
+class SingleSteps(FIMSDE):
+    """A primed model that reads banks of single steps only."""
+
+    def read(self, contexts, origin=None):
+        return single_steps(super().read(contexts, origin))
+
+
+def primed_arm(name: str, config: TrainConfig, batches: Dataset[Batch]) -> Arm:
+    """The primed model, or one of its parts."""
+    model, objective = new_model(config), choose_objective(config)
+    if name == "no-attention":
+        model.encoder.register_forward_hook(silence)
+    if name != "no-scales":
+        return Arm(model, batches, objective)
+    poorer = SingleSteps(config.model, seed=None)
+    poorer.load_state_dict(model.state_dict(), assign=True)
+    return Arm(
+        poorer, batches, lambda model, batch: objective(model, replace(batch, source=single_steps(batch.source)))
+    )
+
+
+def silence(encoder, source, output):
+    """What attention reads is nothing."""
+    encoded, mask = output
+    return torch.zeros_like(encoded), mask
+
+
+def paper_arm(config: TrainConfig) -> Arm:
+    """The paper's architecture."""
+    batches = StreamedBatches(config)
+    return Arm(new_model(config), InTurn([batches[i] for i in range(PAPER_BATCHES)]), choose_objective(config))
+
+
+def paper_config(primed: TrainConfig) -> TrainConfig:
+    """Its settings: the primed prior and loop, the paper's contexts and loss."""
+    return replace(
+        primed,
+        model=PAPER_MODEL,
+        contexts=ContextConfig(most=3000),
+        objective="authors",
+        batch_size=8,
+        num_queries=32,
+        cache_equations=0,
+    )
+
+
+def train(arm: Arm, config: TrainConfig, seconds: float) -> tuple[FIMSDE, int]:
+    """The averaged weights after about `seconds` of CPU, and the number of steps; a few steps tell how many fit in."""
+    rehearsal = copy.deepcopy(arm.model)
+    spent = [run_steps(rehearsal, arm, config, n) for n in (1, TRIED + 1)]
+    steps = max(TRIED, round(seconds * TRIED / (spent[1] - spent[0])))
+    run_steps(arm.model, arm, config, steps)
+    return arm.model.eval(), steps
+
+
+def run_steps(model: FIMSDE, arm: Arm, config: TrainConfig, steps: int) -> float:
+    """Train and leave the averaged weights in the model; CPU-seconds."""
+    warm_up = min(config.loop.schedule.warm_up, steps // 4)
+    schedule = replace(config.loop.schedule, warm_up=warm_up)
+    loop = replace(config.loop, steps=steps, checkpoint_interval=steps, schedule=schedule)
+    begin = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        state = run(model, arm.batches, arm.objective, loop, Path(folder), settings=config.to_mapping())
+    seconds = time.process_time() - begin
+    model.load_state_dict(state.ema or state.model.state_dict())
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--equations", type=int, default=24_576)
+    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--arms", default="primed,no-attention,no-scales,paper")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    config = replace(TrainConfig.preset("primed"), validation_batches=0, cache_equations=options.equations)
+    config = replace(config, loop=replace(config.loop, ema_decay=0.98))
+    fill_cache(config, options.cache, workers=2, show_progress=True)
+    batches = CachedBatches(config, options.cache)
+    print("arm, weights, steps: drift, then diffusion, at noise/gap " + ", ".join(f"{n:g}/{g:g}" for n, g in PUBLISHED))
+    for name in options.arms.split(","):
+        own = paper_config(config) if name == "paper" else config
+        arm = paper_arm(own) if name == "paper" else primed_arm(name, own, batches)
+        model, steps = train(arm, own, options.seconds)
+        print(f"{name:13s}{own.model.num_parameters:9d}{steps:7d}", *compared(model, options.repetitions), flush=True)
+
+
+def compared(model: FIMSDE, repetitions: int) -> list[str]:
+    """Geometric means over the systems of errors divided by published ones: drift by setting, then diffusion."""
+    ratios = []
+    for (noise_std, gap), published in PUBLISHED.items():
+        runs = [[errors(model, s, noise_std, gap, r, False) for r in range(repetitions)] for s in CANONICAL]
+        ratios.append(np.exp(np.log(np.array(runs).mean(axis=1).T / np.array(published)).mean(axis=1)))
+    return [f"{r:9.3g}" for r in np.array(ratios).T.ravel()]
+
+
+if __name__ == "__main__":
+    main()
