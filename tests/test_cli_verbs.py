@@ -173,7 +173,12 @@ def test_two_components_are_read_by_their_names_and_checked(tmp_path):
 GOOD = [[i * 0.1, np.sin(i)] for i in range(60)]
 WRONG = {  # head, rows, options, words of the sentence
     "missing column": (["t", "x"], GOOD, ["--values", "y"], "no column 'y'; the columns are 't', 'x'"),
-    "no clock": (["when", "x"], GOOD, [], "Name the column (--time) or the constant gap (--dt)"),
+    "no clock": (["when", "x"], GOOD, [], "'when', 'x'. Name the column (--time) or the constant gap (--dt)"),
+    "two clocks": (["t", "time"], GOOD, [], "more than one column is called t or time"),
+    "no names": ([0.5, -1e-3], GOOD, [], "put a line with names above it"),
+    "one column": (["height in mm"], [row[1:] for row in GOOD], [], "the columns are 'height in mm'. Name"),
+    "huge": (["t", "x"], [[t, 1e200 * x] for t, x in GOOD], [], "ranges over 2e+200"),
+    "tiny": (["t", "x"], [[t, 1e-200 * x] for t, x in GOOD], [], "ranges over 2e-200"),
     "text": (["t", "x"], [*GOOD[:30], [3.0, "oops"], *GOOD[31:]], [], "'oops' at line 32"),
     "empty cell": (["t", "x"], [*GOOD[:30], [3.0, ""], *GOOD[31:]], [], "--missing 'drop'"),
     "unsorted": (["t", "x"], [*GOOD[:30], [0.05, 0.1], *GOOD[31:]], [], "followed by 0.05 at line 32"),
@@ -207,7 +212,14 @@ def test_a_wrong_table_is_one_sentence_and_nothing_is_written(case, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "is empty"), (b"t;x\n0,1;0,2\n0,3;0,4\n", "--separator ';'"), (b"\xff\xfe\x00", "UTF-8"), (None, "no file")],
+    [
+        (b"", "is empty"),
+        (b"t;x\n0,1;0,2\n0,3;0,4\n", "--separator ';'"),
+        (b"t\tx\n0\t1\n", "--separator 'tab'"),
+        (b"t x\n0 1\n", "--separator ' '"),
+        (b"\xff\xfe\x00", "UTF-8"),
+        (None, "no file"),
+    ],
 )
 def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
     file = tmp_path / "data.csv"
@@ -217,6 +229,20 @@ def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
     assert found.code == 2
     assert words in found.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_spreadsheet_is_named_as_one(tmp_path):
+    (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04")
+    found = run("check", tmp_path / "data.xlsx", "--time", "t")
+    assert found.code == 2
+    assert "is a spreadsheet; expected CSV or Parquet" in found.err
+
+
+def test_a_folder_that_holds_no_result_is_named_as_one(tmp_path):
+    found = run("report", tmp_path, "--out", tmp_path / "page.html")
+    assert found.code == 2
+    assert "is a folder without a result. Give one made by `fimsde estimate`" in found.err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("options", [["--start", "a"], ["--start", "1,2"], ["--duration", "-1"], ["--step", "0"]])

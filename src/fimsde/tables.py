@@ -18,7 +18,8 @@ from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Float64, Int, Shaped
 
 _FIRST_LINE = 2  # of a CSV file, after the header
-_PARQUET = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -41,7 +42,7 @@ class Table:
 def open_table(source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None) -> Table:
     """The table in a CSV or Parquet file, or a frame as a table."""
     is_file = isinstance(source, str | os.PathLike)
-    if is_file and Path(source).suffix.lower() not in _PARQUET:
+    if is_file and Path(source).suffix.lower() not in PARQUET:
         comma, point = "," if separator is None else separator, "." if decimal is None else decimal
         return _open_csv(Path(source), time, comma, point)
     if separator is not None or decimal is not None:
@@ -81,6 +82,10 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     if not file.is_file():
         raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
+    if file.suffix.lower() in _SPREADSHEETS:
+        raise InvalidObservationsError(
+            f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
+        )
     try:
         return parse(file)
     except pd.errors.EmptyDataError:
