@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import json
 import os
 import signal
@@ -233,9 +234,46 @@ def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
 
 def test_a_spreadsheet_is_named_as_one(tmp_path):
     (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04")
-    found = run("check", tmp_path / "data.xlsx", "--time", "t")
+    found = run("check", tmp_path / "data.xlsx")
     assert found.code == 2
     assert "is a spreadsheet; expected CSV or Parquet" in found.err
+
+
+def test_parquet_without_its_extra_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "data.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    found = run("check", tmp_path / "data.parquet", "--time", "t")
+    assert found.code == 2
+    assert found.err.count("\n") == 1
+    assert "pip install 'fimsde[io]'" in found.err
+
+
+def test_a_folder_is_no_table(tmp_path):
+    found = run("estimate", tmp_path, "--out", tmp_path / "out")
+    assert found.code == 2
+    assert "is a folder; expected a table" in found.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system here that refuses new files to everybody")
+@pytest.mark.parametrize(("verb", "out"), [("estimate", "/proc/out"), ("simulate", "/proc/paths.csv")])
+def test_a_place_that_takes_no_files_is_refused(verb, out, tmp_path):
+    found = run(verb, write_csv(tmp_path / "data.csv", ["t", "x"], GOOD), "--out", out)
+    assert found.code == 2
+    assert "cannot write into '/proc'" in found.err
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
+    file = write_csv(tmp_path / "data.csv", ["t", "x"], GOOD)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("fimsde.report.folder.write_result", full)
+    found = run("estimate", file, "--out", tmp_path / "out", *QUICK)
+    assert found.code == 2
+    assert "at 'somewhere': No space left on device. Make room" in found.err
+    assert [p.name for p in tmp_path.iterdir()] == ["data.csv"]
 
 
 def test_a_folder_that_holds_no_result_is_named_as_one(tmp_path):

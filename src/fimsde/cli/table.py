@@ -131,9 +131,9 @@ def check_bands(resamples: int, level: float) -> None:
 
 def _clock(file: Path, separator: str | None) -> str | None:
     """The column called t or time; None if this is no text, about which reading it will say more."""
-    from fimsde.tables import PARQUET  # pandas takes a while to import
+    from fimsde.tables import NO_TEXT  # pandas takes a while to import
 
-    if file.suffix.lower() in PARQUET:
+    if file.suffix.lower() in NO_TEXT:
         return None
     try:
         with file.open(newline="", encoding="utf-8-sig") as lines:
