@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow lint docs clean
+.PHONY: demo test slow lint docs figure clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo
@@ -22,6 +22,11 @@ lint: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+
+figure: $(VENV)/installed  # the picture of README.md; the example also leaves a table and a report
+	mkdir -p docs/_build/figure
+	cd docs/_build/figure && $(abspath $(BIN))/python ../../../examples/quickstart.py
+	cp docs/_build/figure/quickstart.png docs/_static/quickstart.png
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

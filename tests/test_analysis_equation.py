@@ -2,6 +2,7 @@
 
 import keyword
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from checks import check_variance
 from fimsde.analysis.formula import to_symbols
 from fimsde.baselines import kramers_moyal
 from fimsde.errors import ConfigError
+from fimsde.report.health import health
 from fimsde.sde import FunctionSDE
 from fimsde.systems import canonical
 from problems import OrnsteinUhlenbeck
@@ -172,3 +174,57 @@ def test_without_data_or_a_box_there_is_no_formula():
         fimsde.result(WELLS).equation()
     with pytest.raises(ConfigError, match="degrees 9"):
         fimsde.result(WELLS).equation(max_degree=9, box=(-1.0, 1.0))
+
+
+SEEN = observe(WELLS, 0.3, num=600)
+
+
+def in_units(size, offset=0.0):
+    """The double well and its data in other units."""
+    moved = FunctionSDE(
+        1, lambda x: size * WELLS.drift((x - offset) / size), lambda x: size * WELLS.diffusion((x - offset) / size)
+    )
+    return fimsde.result(moved, SEEN.with_units(scale=size, offset=offset))
+
+
+@pytest.mark.parametrize("size", [1e-69, 1e-30, 1e30, 1e69])
+def test_the_terms_do_not_depend_on_the_unit_even_if_powers_of_it_are_huge(size):
+    plain, found = in_units(1.0).equation(), in_units(size).equation()
+    x = SEEN.values[:50]
+    assert support(found.drift_terms) == support(plain.drift_terms) == {(1,), (3,)}
+    np.testing.assert_allclose(found.drift(size * x) / size, plain.drift(x), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.diffusion(size * x) / size, plain.diffusion(x), rtol=1e-9)
+    ratio = found.drift_terms.standard_errors[0, 3] / plain.drift_terms.standard_errors[0, 3]
+    assert ratio * size**2 == pytest.approx(1)
+
+
+def test_far_from_zero_the_formula_is_still_written_around_the_mean():
+    found = in_units(1e30, offset=1e32).equation()
+    assert found.origin[0] == pytest.approx(1e32, rel=0.02)
+    np.testing.assert_allclose(found.drift(found.origin[None] + 1e30) / 1e30, [[0.0]], atol=0.1)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100, 1e200])
+def test_numbers_whose_powers_no_float_holds_end_in_a_sentence_not_in_an_endless_loop(size):
+    result = in_units(size)
+    calls = (result.equation, result.check, result.potential, result.stationary_density, result.plot)
+    for analyse in (*calls, lambda: result.exit_time((-size, size)), lambda: result.report("never.html")):
+        with pytest.raises(ConfigError, match=r"no float64 holds.*with_units"):
+            analyse()
+
+
+def test_coefficients_that_no_float_holds_are_refused():
+    assert in_units(1e69).equation(max_degree=4).dim == 1
+    with pytest.raises(ConfigError, match="degree 6 are no float64"):
+        in_units(1e69).equation(max_degree=6)
+
+
+@pytest.mark.parametrize("level", [0.0, 7.0])
+def test_a_component_that_never_moves_has_a_formula(level):
+    """Reading refuses such data; paths drawn again or thinned out may be like that."""
+    obs = fimsde.read(np.column_stack([SEEN.values[:, 0], np.arange(600.0)]), times=SEEN.times)
+    still = replace(obs, values=np.where([True, False], obs.values, level))
+    sde = FunctionSDE(2, lambda x: np.stack([-x[:, 0], 0 * x[:, 1]], 1), lambda x: 0.5 + 0 * x)
+    equation = fimsde.result(sde, still).equation()
+    np.testing.assert_allclose(equation.drift(still.values), sde.drift(still.values), atol=1e-9)
+    assert health(still).deviations == pytest.approx([SEEN.values.std(), 0])

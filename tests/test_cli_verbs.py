@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import json
 import os
 import signal
@@ -173,7 +174,12 @@ def test_two_components_are_read_by_their_names_and_checked(tmp_path):
 GOOD = [[i * 0.1, np.sin(i)] for i in range(60)]
 WRONG = {  # head, rows, options, words of the sentence
     "missing column": (["t", "x"], GOOD, ["--values", "y"], "no column 'y'; the columns are 't', 'x'"),
-    "no clock": (["when", "x"], GOOD, [], "Name the column (--time) or the constant gap (--dt)"),
+    "no clock": (["when", "x"], GOOD, [], "'when', 'x'. Name the column (--time) or the constant gap (--dt)"),
+    "two clocks": (["t", "time"], GOOD, [], "more than one column is called t or time"),
+    "no names": ([0.5, -1e-3], GOOD, [], "put a line with names above it"),
+    "one column": (["height in mm"], [row[1:] for row in GOOD], [], "the columns are 'height in mm'. Name"),
+    "huge": (["t", "x"], [[t, 1e200 * x] for t, x in GOOD], [], "ranges over 2e+200"),
+    "tiny": (["t", "x"], [[t, 1e-200 * x] for t, x in GOOD], [], "ranges over 2e-200"),
     "text": (["t", "x"], [*GOOD[:30], [3.0, "oops"], *GOOD[31:]], [], "'oops' at line 32"),
     "empty cell": (["t", "x"], [*GOOD[:30], [3.0, ""], *GOOD[31:]], [], "--missing 'drop'"),
     "unsorted": (["t", "x"], [*GOOD[:30], [0.05, 0.1], *GOOD[31:]], [], "followed by 0.05 at line 32"),
@@ -207,7 +213,14 @@ def test_a_wrong_table_is_one_sentence_and_nothing_is_written(case, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "is empty"), (b"t;x\n0,1;0,2\n0,3;0,4\n", "--separator ';'"), (b"\xff\xfe\x00", "UTF-8"), (None, "no file")],
+    [
+        (b"", "is empty"),
+        (b"t;x\n0,1;0,2\n0,3;0,4\n", "--separator ';'"),
+        (b"t\tx\n0\t1\n", "--separator 'tab'"),
+        (b"t x\n0 1\n", "--separator ' '"),
+        (b"\xff\xfe\x00", "UTF-8"),
+        (None, "no file"),
+    ],
 )
 def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
     file = tmp_path / "data.csv"
@@ -217,6 +230,57 @@ def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
     assert found.code == 2
     assert words in found.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_spreadsheet_is_named_as_one(tmp_path):
+    (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04")
+    found = run("check", tmp_path / "data.xlsx")
+    assert found.code == 2
+    assert "is a spreadsheet; expected CSV or Parquet" in found.err
+
+
+def test_parquet_without_its_extra_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "data.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    found = run("check", tmp_path / "data.parquet", "--time", "t")
+    assert found.code == 2
+    assert found.err.count("\n") == 1
+    assert "pip install 'fimsde[io]'" in found.err
+
+
+def test_a_folder_is_no_table(tmp_path):
+    found = run("estimate", tmp_path, "--out", tmp_path / "out")
+    assert found.code == 2
+    assert "is a folder; expected a table" in found.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system here that refuses new files to everybody")
+@pytest.mark.parametrize(("verb", "out"), [("estimate", "/proc/out"), ("simulate", "/proc/paths.csv")])
+def test_a_place_that_takes_no_files_is_refused(verb, out, tmp_path):
+    found = run(verb, write_csv(tmp_path / "data.csv", ["t", "x"], GOOD), "--out", out)
+    assert found.code == 2
+    assert "cannot write into '/proc'" in found.err
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
+    file = write_csv(tmp_path / "data.csv", ["t", "x"], GOOD)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("fimsde.report.folder.write_result", full)
+    found = run("estimate", file, "--out", tmp_path / "out", *QUICK)
+    assert found.code == 2
+    assert "at 'somewhere': No space left on device. Make room" in found.err
+    assert [p.name for p in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_a_folder_that_holds_no_result_is_named_as_one(tmp_path):
+    found = run("report", tmp_path, "--out", tmp_path / "page.html")
+    assert found.code == 2
+    assert "is a folder without a result. Give one made by `fimsde estimate`" in found.err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("options", [["--start", "a"], ["--start", "1,2"], ["--duration", "-1"], ["--step", "0"]])

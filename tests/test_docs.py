@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import fimsde
+from fimsde.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = (ROOT / "docs").resolve()
@@ -106,6 +108,52 @@ def test_every_public_name_is_on_the_page_of_the_api():
     text = (DOCS / "api.md").read_text()
     documented = set(re.findall(r"^\.\. (?:auto\w+|data):: fimsde\.(\w+)$", text, re.MULTILINE))
     assert documented == set(fimsde.__all__)
+
+
+def command(verb):
+    return typer.main.get_command(app).commands[verb]
+
+
+def options(commands):
+    return {flag for c in commands for p in c.params for flag in (*p.opts, *p.secondary_opts) if flag.startswith("--")}
+
+
+def test_every_verb_has_its_row_on_the_page_of_the_command_line():
+    listed = re.findall(r"^\| `(\w+)` \|", (DOCS / "command-line.md").read_text().split("\n## ")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(typer.main.get_command(app).commands)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_commands_on_pages_have_the_options_they_are_given(page):
+    """In lines that begin with the program; the words after it are the verb and its options."""
+    for line in re.findall(r"^(?: {4}|.*`)fimsde (\w[^`#\n]*)", page.read_text(), re.MULTILINE):
+        verb, *words = line.split()
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= options([command(verb)]) | {"--help"}, line
+
+
+def test_every_option_named_on_the_page_of_the_command_line_exists():
+    named = set(re.findall(r"`(--[a-z-]+)", (DOCS / "command-line.md").read_text()))
+    assert "--separator" in named
+    assert named <= options(typer.main.get_command(app).commands.values()) | {"--install-completion"}
+
+
+def test_commands_without_json_are_those_the_page_names():
+    sentence = re.search(r"all commands but (.*?), which", (DOCS / "command-line.md").read_text())[1]
+    verbs = typer.main.get_command(app).commands
+    assert set(re.findall(r"`(\w+)`", sentence)) == {v for v, c in verbs.items() if "--json" not in options([c])}
+
+
+def test_the_picture_of_the_first_minute_is_small_and_named_with_its_command():
+    text = (ROOT / "README.md").read_text()
+    place = re.search(r"!\[.+\]\((docs/.+?\.png)\)", text)
+    file = ROOT / place[1]
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert file.stat().st_size < 150_000
+    assert "`make figure`" in text[place.end() : place.end() + 300]
+    recipe = (ROOT / "Makefile").read_text().split("\nfigure:")[1].split("\n\n")[0]
+    assert place[1] in recipe
+    assert text.index("fimsde.read(") < place.start() < text.index("## Results")
 
 
 @pytest.fixture(scope="module")

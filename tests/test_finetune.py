@@ -177,6 +177,18 @@ def test_a_diffusion_that_is_far_too_small_is_mended(objective, first_guess, sil
     assert np.median(diffusion) == pytest.approx(OrnsteinUhlenbeck().sigma, rel=0.5)
 
 
+def test_the_first_guess_finds_how_the_diffusion_varies(silent):
+    """An Euler chain whose diffusion is exp(0.6 x) and a model with a constant one. The slope of the log has a standard
+    error of 1 / (sqrt(2 n) std(x)), about 0.03: the tolerance is six of them. Training moves nothing at this rate."""
+    chain = fimsde.FunctionSDE(1, lambda x: -2 * x, lambda x: np.exp(0.6 * x))
+    obs = read(simulate(chain, np.zeros((1, 1)), np.arange(3000) * 0.05, seed=0).values, dt=0.05)
+    config = replace(SHORT, objective="dense", iterations=1, validation_interval=1, learning_rate=1e-9)
+    x = np.array([[-0.4], [0.4]])
+    for first_guess, slope in ((True, 0.6), (False, 0.0)):
+        _, diffusion = fields(finetune(silent, obs, replace(config, first_guess=first_guess)).sde, x)
+        assert np.log(diffusion[1, 0] / diffusion[0, 0]) / 0.8 == pytest.approx(slope, abs=0.2)
+
+
 def test_a_diffusion_that_is_absent_is_found_behind_measurement_noise(silent):
     """Noise of a seventh of the standard deviation. The constant is chosen among shares that are factors of ten apart,
     and the true one is a third of the errors: so a third or three times the diffusion."""

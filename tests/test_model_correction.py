@@ -76,15 +76,28 @@ def test_a_constant_is_added_where_there_is_no_diffusion(correction):
     with torch.no_grad():
         found = correction.diffusion(torch.zeros_like(x), x)
         torch.testing.assert_close(found, torch.tensor([0.5, 2.0, 0.0], dtype=torch.float64).expand_as(x))
-        correction.added_diffusion.fill_(0.1 * np.log(3.0))
+        correction.scale_diffusion(torch.log(torch.tensor([3.0, 3.0], dtype=torch.float64)))
         torch.testing.assert_close(correction.diffusion(torch.zeros_like(x), x), 3 * found)
+
+
+def test_the_factor_on_the_diffusion_is_bounded_far_away_and_free_where_the_data_are(correction, states):
+    x = torch.from_numpy(states)[None]
+    features = correction.diffusion_features(x)[0]
+    assert features.shape[1] == 10  # of degree 2 in three components
+    gram = (features.mT @ features / len(features))[:6, :6]
+    torch.testing.assert_close(torch.diagonal(gram)[0], torch.ones((), dtype=gram.dtype), rtol=0, atol=1e-3)
+    correction.shape_diffusion(torch.linalg.lstsq(features, x[0, :, :1], driver="gelsd").solution)
+    far = torch.tensor([[[2.0, 0.0, 0.0], [50.0, 0.0, 0.0]]], dtype=torch.float64)
+    with torch.no_grad():
+        near, away = correction.diffusion(torch.ones_like(far), far)[0, :, 0]
+    assert 3 < near < away < 40  # about exp(2) and exp(3)
 
 
 def test_a_model_with_a_correction_is_saved_counted_and_told_apart(tmp_path, states):
     config = replace(CONFIG, correction=True)
     model = FIMSDE(config, seed=0).eval()
     plain = FIMSDE(CONFIG, seed=0).eval()
-    assert sum(p.numel() for p in model.parameters()) == config.num_parameters == CONFIG.num_parameters + 93
+    assert sum(p.numel() for p in model.parameters()) == config.num_parameters == CONFIG.num_parameters + 90
     model.correction.fit(states, np.array([1.0, 1.0, 0.0]))
     tr = Transitions(states[:50, :2], states[1:51, :2] - states[:50, :2], np.full(50, 0.01), np.zeros(50, int))
     x = torch.from_numpy(states[None, :5]).float()

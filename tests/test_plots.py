@@ -127,8 +127,16 @@ def test_figures_leave_the_settings_of_matplotlib_alone():
     assert dict(matplotlib.rcParams) == before
 
 
-@pytest.mark.parametrize(("dim", "kind"), [(1, "fields"), (2, "fields"), (2, "paths"), (3, "drift")])
+@pytest.mark.parametrize(
+    ("dim", "kind"),
+    [
+        (1, "fields"),
+        (2, "fields"),
+        *(pytest.param(d, k, marks=pytest.mark.slow) for d, k in ((2, "paths"), (3, "drift"))),
+    ],
+)
 def test_a_narrow_figure_has_one_column_and_every_panel_its_labels_inside_the_picture(dim, kind):
+    """The slow ones are drawn twice at full size. What they buy: figures with legends outside and with slices."""
     figure = plot(linear(dim), kind, bands=FEW)
     panels = [axes for axes in figure.axes if axes.get_subplotspec()]
     assert is_wide(figure)

@@ -190,6 +190,8 @@ def test_dates_in_tables_count_in_the_unit_that_is_named(name, source, tmp_path)
         np.testing.assert_array_equal(read(table, time="when", time_unit=unit).times, np.arange(30) * per_hour)
     with pytest.raises(InvalidObservationsError, match="column 'when': these are dates or durations and time_unit is"):
         read(table, time="when", time_unit="fortnight")
+    with pytest.raises(InvalidObservationsError, match="no unit of time is given"):
+        read(table, time="when")
 
 
 def test_plain_dates_and_missing_stamps_are_understood():

@@ -179,7 +179,8 @@ def elapsed(stamps: Shaped[Array, " n"], time_unit: str | None, what: str) -> Fl
     """Dates (datetime64) counted from the earliest one, or durations (timedelta64), as numbers of `time_unit`."""
     if time_unit not in _NANOSECONDS:
         raise InvalidObservationsError(
-            f"{what}: these are dates or durations and time_unit is {time_unit!r}. "
+            f"{what}: these are dates or durations and "
+            f"{'no unit of time is given' if time_unit is None else f'time_unit is {time_unit!r}'}. "
             f"Say in which unit to count: time_unit= one of {', '.join(TIME_UNITS)}."
         )
     if stamps.dtype.kind == "M" and np.datetime_data(stamps.dtype)[0] in ("Y", "M"):

@@ -19,6 +19,8 @@ from fimsde.shapes import Array, Float64, Int, Shaped
 
 _FIRST_LINE = 2  # of a CSV file, after the header
 _PARQUET = (".parquet", ".pq")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+NO_TEXT = (*_PARQUET, *_SPREADSHEETS)  # endings of files
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -79,8 +81,14 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
 
 
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
+    if file.is_dir():
+        raise InvalidObservationsError(f"{str(file)!r} is a folder; expected a table. Name a file in it.")
     if not file.is_file():
         raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
+    if file.suffix.lower() in _SPREADSHEETS:
+        raise InvalidObservationsError(
+            f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
+        )
     try:
         return parse(file)
     except pd.errors.EmptyDataError:
@@ -95,7 +103,11 @@ def _from_file(file: Path, parse: Any) -> pd.DataFrame:
             f"is not a table: {found}. Give every line as many cells as the header; if the numbers have a "
             "decimal comma, pass separator=';' (or what stands between the cells) and decimal=','"
         )
-    except (OSError, ValueError, ImportError) as error:
+    except ImportError:  # what pandas says about it has six lines
+        problem = (
+            "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
+        )
+    except (OSError, ValueError) as error:
         problem = f"cannot be read: {str(error).strip().rstrip('.')}"
     raise InvalidObservationsError(f"the file {str(file)!r} {problem}.")
 

@@ -11,6 +11,7 @@ from fimsde.shapes import Array, Float, Float64
 
 Corner = float | Float[Array, " dim"]
 Box = tuple[Corner, Corner]  # lower and upper corner; plain numbers in one dimension
+_LARGEST = 1e70  # range of a component, or one over it: its fourth power is a number
 
 
 def to_box(
@@ -20,12 +21,25 @@ def to_box(
     if box is None:
         if observations is None:
             raise ConfigError("no box was given and there are no data to take it from. Pass box=(low, high).")
-        return observations.box(widen)
+        return checked(*observations.box(widen))
     if not (isinstance(box, tuple | list) and len(box) == 2):
         raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
     low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
     if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
         raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
+    return checked(low, high)
+
+
+def checked(
+    low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """The corners of a box; an error if variances of variances in it are too large or too small for a float64."""
+    span = (high - low)[np.isfinite(high - low)]
+    for width in span[(span > _LARGEST) | (span > 0) & (span < 1 / _LARGEST)]:  # 0: a component that never moves
+        raise ConfigError(
+            f"a component ranges over {width:.3g}, whose powers no float64 holds; expected between {1 / _LARGEST:g} "
+            f"and {_LARGEST:g}. Choose another unit, e.g. with observations.with_units(scale=...)."
+        )
     return low, high
 
 

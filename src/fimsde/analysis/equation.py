@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fimsde.analysis import formula
-from fimsde.analysis.box import finite_fields
+from fimsde.analysis.box import checked, finite_fields
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.priming import monomials
@@ -125,17 +125,22 @@ def read_out(
         names=names,
         symbols=formula.to_symbols(names),
         origin=place.origin,
-        drift_terms=_sparse(place, place.drift, place.drift_weight, drift_degree),
-        diffusion_sq_terms=_sparse(place, place.diffusion_sq, place.diffusion_sq_weight, diffusion_degree),
+        drift_terms=_sparse(place, place.drift, place.drift_weight, drift_degree, 1),
+        diffusion_sq_terms=_sparse(place, place.diffusion_sq, place.diffusion_sq_weight, diffusion_degree, 2),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Fields:
-    """The fields at states, and what a squared distance there costs in log-likelihood."""
+    """The fields at states, and what a squared distance there costs in log-likelihood.
+
+    States are counted from `origin`, and they and the fields in a `unit` per component: powers of the numbers in users'
+    files may overflow.
+    """
 
     x: Float64[Array, "queries dim"]
     origin: Float64[Array, " dim"]
+    unit: Float64[Array, " dim"]
     drift: Float64[Array, "queries dim"]
     diffusion_sq: Float64[Array, "queries dim"]
     drift_weight: Float64[Array, "queries dim"]
@@ -147,14 +152,17 @@ def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
     steps = to_transitions(observations)
     every = -(-len(steps) // _MOST_POINTS)
     x, share = steps.y[::every], len(steps) / len(steps.y[::every])
-    drift, diffusion = finite_fields(sde, x)
+    low, high = checked(*observations.box())
+    unit = np.where(high > low, high - low, 1.0)  # a component that never moves: every unit will do
+    drift, diffusion = (field / unit for field in finite_fields(sde, x))
     noise = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
     noise = np.where(noise > 0, noise, 1.0)  # a component without any noise: every weight will do
-    low, high = observations.box()
     far = np.maximum(low, -high) > _FAR * (high - low)
+    origin = np.where(far, _rounded(observations.values.mean(axis=0), unit), 0.0)
     return _Fields(
-        x=x,
-        origin=np.where(far, _rounded(observations.values.mean(axis=0), high - low), 0.0),
+        x=(x - origin) / unit,
+        origin=origin,
+        unit=unit,
         drift=drift,
         diffusion_sq=diffusion**2,
         drift_weight=share * steps.dtau[::every, None] / noise,
@@ -166,10 +174,12 @@ def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
 def _exactly(sde: SDE, nodes: Float64[Array, "queries dim"] | None) -> _Fields:
     if nodes is None:
         raise ConfigError("there are no data to say where the formula should hold. Pass box=(low, high).")
-    drift, diffusion = finite_fields(sde, nodes)
+    unit = np.ptp(nodes, axis=0)
+    drift, diffusion = (field / unit for field in finite_fields(sde, nodes))
     return _Fields(
-        x=nodes,
+        x=nodes / unit,
         origin=np.zeros(sde.dim),
+        unit=unit,
         drift=drift,
         diffusion_sq=diffusion**2,
         drift_weight=_exact_weight(drift),
@@ -184,16 +194,20 @@ def _exact_weight(field: Float64[Array, "queries dim"]) -> Float64[Array, "queri
 
 
 def _sparse(
-    place: _Fields, field: Float64[Array, "queries dim"], weight: Float64[Array, "queries dim"], degree: int
+    place: _Fields,
+    field: Float64[Array, "queries dim"],
+    weight: Float64[Array, "queries dim"],
+    degree: int,
+    power: int,  # of the unit of the component in that of the field
 ) -> Polynomials:
-    phi = monomials.evaluate(place.x - place.origin, degree)
+    phi = monomials.evaluate(place.x, degree)
     size = np.abs(phi).max(axis=0)  # columns of unit size: the selection must not depend on the units of the state
     size[size == 0] = 1.0
     phi = phi / size
     coefficients, errors = np.zeros((2, field.shape[1], phi.shape[1]))
     for j in range(field.shape[1]):
         gram = (phi * weight[:, j, None]).T @ phi
-        gram[np.diag_indices_from(gram)] *= 1 + _RIDGE
+        gram[np.diag_indices_from(gram)] += _RIDGE * gram.diagonal() + (gram.diagonal() == 0)  # a term that is 0
         right = phi.T @ (weight[:, j] * field[:, j])
         kept = _select(gram, right, place.penalty)
         coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
@@ -201,7 +215,23 @@ def _sparse(
     misfit = np.mean((field - phi @ coefficients.T) ** 2, axis=0)
     size_of_field = np.mean(field**2, axis=0)
     explained = 1 - np.divide(misfit, size_of_field, out=np.zeros_like(misfit), where=size_of_field > 0)
-    return Polynomials(monomials.exponents(field.shape[1], degree), coefficients / size, errors / size, explained)
+    exponents = monomials.exponents(field.shape[1], degree)
+    factor = _in_units_of_the_data(place.unit, exponents, power) / size
+    return Polynomials(exponents, coefficients * factor, errors * factor, explained)
+
+
+def _in_units_of_the_data(
+    unit: Float64[Array, " dim"], exponents: Int[Array, "terms dim"], power: int
+) -> Float64[Array, "dim terms"]:
+    """What multiplies the coefficients of each component."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        factor = unit[:, None] ** power / np.prod(unit**exponents, axis=1)
+    if not (np.isfinite(factor).all() and (factor > 0).all()):
+        raise ConfigError(
+            f"components range over {unit}, and some coefficients of degree {exponents.sum(axis=1).max()} are no "
+            "float64 then. Choose other units, e.g. with observations.with_units(scale=...), or a smaller degree."
+        )
+    return factor
 
 
 def _select(
@@ -218,7 +248,7 @@ def _select(
         while True:
             neighbours = [best ^ flip for flip in np.eye(len(right), dtype=bool)]
             values = [criterion(n) for n in neighbours]
-            if min(values) >= value:
+            if not min(values) < value:
                 return best
             best, value = neighbours[int(np.argmin(values))], min(values)
 

@@ -13,7 +13,7 @@ import numpy as np
 from fimsde.analysis import band as bands
 from fimsde.analysis import check, density, equation, exit_time, fixed_points, potential
 from fimsde.analysis.band import Band
-from fimsde.analysis.box import Box, to_box
+from fimsde.analysis.box import Box, checked, to_box
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
@@ -315,7 +315,7 @@ class Result(ABC):
         low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
         if low.shape != (self.dim,) or high.shape != (self.dim,) or not np.all(low < high):
             raise ConfigError(f"the box reaches from {low} to {high}; expected {self.dim} number(s) each, low < high.")
-        return low, high
+        return checked(low, high)
 
     def _walls(
         self, walls: Box | None, low: Float64[Array, " dim"], high: Float64[Array, " dim"]
@@ -334,6 +334,7 @@ class Result(ABC):
                 f"{purpose} needs observations, and this equation ({self.method}) has none. "
                 "Pass them: fimsde.result(sde, observations)."
             )
+        checked(*self.observations.box())
         return self.observations
 
     def _warn_if_outside(self, x: Float64[Array, "queries dim"]) -> None:

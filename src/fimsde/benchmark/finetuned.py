@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from fimsde._version import __version__
 from fimsde.model.weights import TENSORS
 from fimsde.observations import Observations
 from fimsde.sde import SDE
@@ -37,7 +38,7 @@ def fit_finetuned(
 def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, observations: Observations) -> Path:
     """The folder of this run, begun as a copy of the longest shorter run if there is one."""
     work.mkdir(parents=True, exist_ok=True)
-    run = repr(config).encode() + (weights / TENSORS).read_bytes()
+    run = repr((config, __version__)).encode() + (weights / TENSORS).read_bytes()
     run += observations.values.tobytes() + observations.times.tobytes() + observations.path_starts.tobytes()
     stem = f"finetuned-{hashlib.sha256(run).hexdigest()[:16]}-"
     folder = work / f"{stem}{until}"

@@ -101,7 +101,7 @@ def named(
     Args:
         names: Some of `NAMES`; "fim" stands for the folders of weights.
         real_series: BISDE then takes a negative g for 0: in one fold its g is negative wherever there are data, and the
-            paper reports no failure there. Finetuning then takes the dense objective, as in the paper.
+            paper reports no failure there.
         weights: Folders of FIM-SDE weights.
         work: Where LatentSDE and finetuning keep their training state, so that more iterations continue from fewer.
     """
@@ -139,7 +139,7 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
             told = partial(_estimate, str(BUNDLED), told=True)
             return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=told)
         case "ours-finetuned":
-            return finetuned(FinetuneConfig(objective="dense" if real_series else "auto"), work=work)
+            return finetuned(FinetuneConfig(), work=work)
         case _:
             raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
 

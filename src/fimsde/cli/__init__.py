@@ -3,6 +3,7 @@
 Exit codes: 0 done, 2 wrong input (one sentence says what), 130 interrupted, 1 anything else.
 """
 
+import errno
 import sys
 import warnings
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import typer
 
 from fimsde.errors import DataWarning, FimsdeError
+
+_NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True)
 
@@ -59,6 +62,14 @@ def main(arguments: list[str] | None = None) -> Any:
             return app(arguments)
         except FimsdeError as error:
             typer.echo(f"fimsde: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            if error.errno not in _NO_PLACE:
+                raise
+            place = "" if error.filename is None else f" at {str(error.filename)!r}"
+            typer.echo(
+                f"fimsde: cannot write or read{place}: {error.strerror}. Make room, or choose another place.", err=True
+            )
             sys.exit(2)
         except KeyboardInterrupt:
             typer.echo("fimsde: interrupted", err=True)

@@ -14,7 +14,8 @@ from fimsde.errors import ConfigError
 def new_file(out: Path) -> Iterator[Path]:
     """A file to write that becomes `out` when the block ends well, and vanishes when it does not."""
     _check_place(out)
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}-", dir=out.absolute().parent)
+    with _writing(out.absolute().parent) as parent:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}-", dir=parent)
     os.close(handle)
     work = Path(name)
     try:
@@ -34,7 +35,8 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
         replace: Whether an existing folder may be replaced; it stays untouched until the new one is complete.
     """
     _check_place(out, replace=replace)
-    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.absolute().parent))
+    with _writing(out.absolute().parent) as parent:
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=parent))
     try:
         yield work
         work.chmod(0o755)
@@ -51,6 +53,17 @@ def _check_place(out: Path, *, replace: bool = False) -> None:
         raise ConfigError(f"{str(out)!r} exists already. Choose another name or remove it.")
     parent = out.absolute().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ConfigError(
-            f"cannot write into {str(parent)!r}: the folder is missing or read-only. Choose another place."
-        )
+        raise _no_place(parent)
+
+
+@contextmanager
+def _writing(parent: Path) -> Iterator[Path]:
+    """Some file systems refuse only what is tried."""
+    try:
+        yield parent
+    except OSError:
+        raise _no_place(parent) from None
+
+
+def _no_place(parent: Path) -> ConfigError:
+    return ConfigError(f"cannot write into {str(parent)!r}: the folder is missing or read-only. Choose another place.")

@@ -95,10 +95,15 @@ def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result
         return estimate(read_table(source, columns), find_weights(weights))
     if columns.is_given() or weights is not None:
         raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
-    from fimsde.analysis.storage import load
+    from fimsde.analysis.storage import RESULT, load
     from fimsde.report.folder import SAVED
 
-    return load(source / SAVED if (source / SAVED).is_dir() else source)
+    folder = source / SAVED if (source / SAVED).is_dir() else source
+    if not (folder / RESULT).exists():
+        raise ConfigError(
+            f"{str(source)!r} is a folder without a result. Give one made by `fimsde estimate`, or a table."
+        )
+    return load(folder)
 
 
 def find_weights(weights: Path | None) -> Path | None:
@@ -125,14 +130,35 @@ def check_bands(resamples: int, level: float) -> None:
 
 
 def _clock(file: Path, separator: str | None) -> str | None:
-    """The column called t or time, if there is exactly one."""
+    """The column called t or time; None if this is no text, about which reading it will say more."""
+    from fimsde.tables import NO_TEXT  # pandas takes a while to import
+
+    if file.suffix.lower() in NO_TEXT:
+        return None
     try:
         with file.open(newline="", encoding="utf-8-sig") as lines:
             head = next(csv.reader(lines, delimiter=separator or ","), [])
-    except (OSError, ValueError, TypeError, csv.Error):  # no file, no text: reading it will say so
+    except (OSError, ValueError, TypeError, csv.Error):
         return None
     found = [name for name in head if name.strip().lower() in CLOCKS]
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1 or not head:
+        return found[0] if found else None
+    listed = ", ".join(repr(name[:40]) for name in head[:12])
+    raise InvalidObservationsError(
+        f"{'more than one' if found else 'no'} column is called t or time; the columns are {listed}. "
+        f"Name the column (--time) or the constant gap (--dt).{_hint(head)}"
+    )
+
+
+def _hint(head: list[str]) -> str:
+    """What the first line of a table gives away."""
+    for sign, name in ((";", ";"), ("\t", "tab"), (" ", " ")):
+        cells = head[0].strip().split(sign)
+        if len(head) == 1 and len(cells) > 1 and (sign != " " or cells[0].lower() in CLOCKS):
+            return f" The cells seem to be separated by another sign: try --separator '{name}'."
+    if all(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", name, re.IGNORECASE) for name in head):
+        return " The first line holds numbers: put a line with names above it."
+    return ""
 
 
 def _as_option(match: re.Match[str]) -> str:

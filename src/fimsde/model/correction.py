@@ -17,6 +17,7 @@ _WIDEN = 0.25  # of the range of the data on every side; beyond it the correctio
 _FAR = 8.0  # standard deviations; the same before there are data
 _RIDGE = 1e-6  # of the mean square of a monomial, so that terms without data stay finite
 _LARGEST = 8.0  # log of the largest factor on the diffusion
+_DISTANT = 3.0  # standard deviations; an outlier must not make the diffusion there explode
 _GAIN = 10.0  # coefficients are stored in units so large that they may move faster than weights at one learning rate
 
 
@@ -39,7 +40,6 @@ class Correction(nn.Module):
         terms, terms2 = (len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE))
         self.drift_coefficients = nn.Parameter(torch.empty(terms, max_dim))  # in units of ten times `size`
         self.diffusion_coefficients = nn.Parameter(torch.empty(terms2, max_dim))  # of the log of a factor
-        self.added_diffusion = nn.Parameter(torch.empty(max_dim))  # log of a factor on `added`
         self.register_buffer("low", torch.empty(max_dim))
         self.register_buffer("high", torch.empty(max_dim))
         self.register_buffer("size", torch.empty(max_dim))
@@ -63,7 +63,7 @@ class Correction(nn.Module):
             "high": high + margin,
             "size": size,
             "drift_basis": _orthonormal(evaluate(states, DRIFT_DEGREE)),
-            "diffusion_basis": _orthonormal(evaluate(states, DIFFUSION_DEGREE)),
+            "diffusion_basis": _orthonormal(evaluate(states / np.sqrt(1 + (states / _DISTANT) ** 2), DIFFUSION_DEGREE)),
         }
         for name, value in values.items():
             getattr(self, name).copy_(torch.from_numpy(value))
@@ -75,7 +75,7 @@ class Correction(nn.Module):
             tensor.fill_(value)
         for basis in (self.drift_basis, self.diffusion_basis):
             nn.init.eye_(basis)
-        for zero in (self.drift_coefficients, self.diffusion_coefficients, self.added_diffusion, self.added):
+        for zero in (self.drift_coefficients, self.diffusion_coefficients, self.added):
             zero.zero_()
 
     def drift(
@@ -91,12 +91,13 @@ class Correction(nn.Module):
     def diffusion(
         self, diffusion: Float[Tensor, "batch queries max_dim"], x: Float[Tensor, "batch queries max_dim"]
     ) -> Float[Tensor, "batch queries max_dim"]:
-        """The diffusion times a positive factor, plus a constant that is not negative."""
-        log_factor = self._features(x, DIFFUSION_DEGREE) @ (
-            self.diffusion_basis @ (_GAIN * self.diffusion_coefficients)
-        )
-        factor = torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
-        return diffusion * factor + self.added * torch.exp(_GAIN * self.added_diffusion)
+        """The diffusion plus a constant that is not negative, times a positive factor."""
+        log_factor = self.diffusion_features(x) @ (_GAIN * self.diffusion_coefficients)
+        return (diffusion + self.added) * torch.exp(_LARGEST * torch.tanh(log_factor / _LARGEST))
+
+    def diffusion_features(self, x: Float[Tensor, "batch queries max_dim"]) -> Float[Tensor, "batch queries terms"]:
+        """The polynomials at x whose coefficients are learnt, in coordinates that hardly tell distant places apart."""
+        return self._features(x / torch.sqrt(1 + (x / _DISTANT) ** 2), DIFFUSION_DEGREE) @ self.diffusion_basis
 
     @torch.no_grad()
     def scale_diffusion(self, log_factor: Float[Tensor, " dim"]) -> None:
@@ -110,6 +111,11 @@ class Correction(nn.Module):
         """Set the constant that is added to the diffusion: no factor helps where the model says that there is none."""
         self.added.zero_()
         self.added[: len(constant)] = constant.to(self.added)
+
+    @torch.no_grad()
+    def shape_diffusion(self, coefficients: Float[Tensor, "terms dim"]) -> None:
+        """Add polynomials with these coefficients to the log of the factor on the diffusion."""
+        self.diffusion_coefficients[:, : coefficients.shape[1]] += (coefficients / _GAIN).to(self.size)
 
     @torch.no_grad()
     def add_drift(self, coefficients: Float[Tensor, "terms dim"]) -> None:
@@ -128,8 +134,8 @@ class Correction(nn.Module):
 
 
 def num_correction_parameters(max_dim: int) -> int:
-    """Coefficients of both polynomials, and the constant of the diffusion."""
-    return max_dim * (1 + sum(len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE)))
+    """Coefficients of both polynomials."""
+    return max_dim * sum(len(exponents(max_dim, degree)) for degree in (DRIFT_DEGREE, DIFFUSION_DEGREE))
 
 
 def _orthonormal(values: Float64[Array, "points terms"]) -> Float64[Array, "terms terms"]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fimsde._version import __version__
+from fimsde.analysis.box import checked
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
@@ -93,6 +94,7 @@ def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Fin
         raise ConfigError("a report needs observations, and this equation has none. Pass them to fimsde.result.")
     if result.dim > 3:
         raise ConfigError(f"the equation has {result.dim} components; a report shows up to three.")
+    checked(*observations.box())
     tell = progress or (lambda label: None)
 
     def step(label: str, compute: Callable[[], T]) -> T:

@@ -38,10 +38,12 @@ class Health:
 def health(observations: Observations) -> Health:
     """Look at the data."""
     steps = to_transitions(observations)
+    size = np.abs(observations.values).max(axis=0)
+    size[size == 0] = 1.0
     gaps = tuple(float(q) for q in np.quantile(steps.dtau, [0, 0.5, 1]))
     return Health(
         quantiles=np.quantile(observations.values, [0, 0.05, 0.5, 0.95, 1], axis=0),
-        deviations=observations.values.std(axis=0),
+        deviations=size * (observations.values / size).std(axis=0),  # squares of large numbers overflow
         gaps=gaps,  # type: ignore[arg-type]  # three quantiles
         span=float(steps.dtau.sum()),
         remarks=tuple(_remarks(observations, steps)),

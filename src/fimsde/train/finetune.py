@@ -194,7 +194,8 @@ class _Run:
 
     def _is_stale(self) -> bool:
         """Whether the loss has not fallen for long. Weights that are refused for lost paths count as progress too."""
-        lowest = min(self.curve, key=_order).iteration
+        trained = [j for j in self.curve if j.iteration or j == self._best()]  # a guess that is refused is forgotten
+        lowest = min(trained, key=_order).iteration
         waited = sum(j.iteration > lowest for j in self.curve)
         return self.config.hold_out > 0 and waited >= self.config.patience
 

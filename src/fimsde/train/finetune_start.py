@@ -24,6 +24,7 @@ _PROVEN = 9.0  # chi-square from which on a coefficient counts
 _FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion
 _FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight
 _TINIEST = 1e-30  # variance: a factor on none at all would be infinite
+_SCORINGS, _STEP = 8, 0.3  # rounds of Fisher scoring, and the largest change of a log in each
 _SILENT = 0.01  # share of the errors explained by the diffusion, below which it counts as absent
 _SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)  # of the errors that an absent diffusion may explain
 _FOLLOWED, _AHEAD = 256, 8  # windows, and observations in each, that choose among them: noise is told by several
@@ -34,7 +35,8 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
     """Set the drift coefficients and the level of the diffusion from errors of predictions over a gap.
 
     Where data are dense and exact, the errors give a factor on the diffusion or, if that fits better, a constant to
-    add. Otherwise a diffusion that is all but absent becomes the constant with the largest likelihood.
+    add, and how both vary from place to place. Otherwise a diffusion that is all but absent becomes the constant with
+    the largest likelihood.
 
     Args:
         learner: Its correction is changed in place.
@@ -46,16 +48,26 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
     correction = model.correction
     assert correction is not None, "only a model with a correction has one to guess"
     steps = windows.spread(_STARTS).to(correction.low.device)
-    noise_var = learner.noise_var(dim).double()
     for _ in range(_ROUNDS if substeps > 1 else 1):
-        miss, variance = _errors(learner, context, steps, substeps, dim)
-        correction.add_drift(_coefficients(correction, steps, miss, variance + 2 * noise_var))
+        _move_drift(learner, context, steps, substeps)
     miss, variance = _errors(learner, context, steps, substeps, dim)
     if substeps == 1 and learner.noise is None:  # otherwise errors are not due to the diffusion alone
         _set_level(correction, miss, variance, steps.gaps[0, :, :1].double())
+        _shape(learner, context, steps, dim)
+        _move_drift(learner, context, steps, substeps)  # with weights that are right now
+        _shape(learner, context, steps, dim)
     elif (variance.mean(0) < _SILENT * miss.square().mean(0)).all():
         rate = (miss.square() / steps.gaps[0, :, :1]).mean(0)
         _lift(learner, context, replace(windows, look_ahead=_AHEAD), rate, substeps)
+
+
+def _move_drift(learner: Learner, context: Context, steps: ScoredSteps, substeps: int) -> None:
+    """One Gauss-Newton step of the coefficients of the drift."""
+    correction, dim = learner.model.correction, int(steps.dims.sum())
+    assert correction is not None, "checked by the caller"
+    miss, variance = _errors(learner, context, steps, substeps, dim)
+    variance = variance + 2 * learner.noise_var(dim).double()
+    correction.add_drift(_coefficients(correction, steps, miss, variance))
 
 
 def _set_level(
@@ -73,6 +85,20 @@ def _set_level(
     add = nll[1] < nll[0]
     correction.scale_diffusion(torch.where(add, 0.0, log_factor))
     correction.add_diffusion(torch.where(add, constant, 0.0))
+
+
+def _shape(learner: Learner, context: Context, steps: ScoredSteps, dim: int) -> None:
+    """Fisher scoring of the log of the factor; its information is twice the identity in these coordinates."""
+    correction = learner.model.correction
+    assert correction is not None, "checked by the caller"
+    features = correction.diffusion_features(steps.start)[0].double()  # (starts, terms)
+    for _ in range(_SCORINGS):
+        miss, variance = _errors(learner, context, steps, 1, dim)
+        excess = miss.square() / variance.clamp_min(_TINIEST) - 1
+        each = features[:, :, None] * excess[:, None, :]  # (starts, terms, dim)
+        score = each.mean(0)
+        proven = score.square() * len(each) > _PROVEN * each.square().mean(0)
+        correction.shape_diffusion(torch.where(proven, 0.5 * score, 0.0).clamp(-_STEP, _STEP))
 
 
 def _lift(learner: Learner, context: Context, windows: Windows, rate: Float[Tensor, " dim"], substeps: int) -> None:
