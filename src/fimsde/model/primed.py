@@ -286,9 +286,25 @@ class PrimedQueries(nn.Module):
         summary = self.summary(banks)[:, None]
         learned = (banks.reference != COARSE)[:, None, None, None].to(summary)
         trust = learned * F.softplus(self.trust(summary)) + (1 - learned)
+        clean = (banks.reference != 1)[:, None, None, None]
         summary = summary.expand(*known.features.shape[:-1], -1)
         h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
-        return Asked(h.transpose(1, 2).flatten(0, 1), known, trust, learned, self.max_dim)
+        return Asked(
+            h.transpose(1, 2).flatten(0, 1),
+            known,
+            _trusts(trust[..., :1], clean, NUM_DRIFT + 1),
+            _trusts(trust[..., 1:], clean, NUM_DIFFUSION + 1),
+            learned,
+            self.max_dim,
+        )
+
+
+def _trusts(
+    trust: Float[Tensor, "batch 1 dim 1"], clean: Bool[Tensor, "batch 1 1 1"], candidates: int
+) -> Float[Tensor, "batch 1 dim choices"]:
+    """The trust in every choice. Local corrections of clean data need none: their likelihoods are marginal ones."""
+    local = torch.where(clean, torch.ones_like(trust), trust)
+    return torch.cat([trust.expand(*trust.shape[:-1], candidates), local.expand(*trust.shape[:-1], NUM_LOCAL)], -1)
 
 
 @dataclass(frozen=True)
@@ -297,21 +313,22 @@ class Asked:
 
     h: Float[Tensor, "rows queries embed"]
     known: Answers
-    trust: Float[Tensor, "batch 1 dim 2"]  # how much the candidates' log likelihoods count, for drift and diffusion
+    drift_trust: Float[Tensor, "batch 1 dim choices"]  # how much the log likelihood of each choice counts
+    diffusion_trust: Float[Tensor, "batch 1 dim choices2"]
     learned: Float[Tensor, "batch 1 1 1"]  # 0 for coarse data, which the prior does not have: likelihoods alone decide
     max_dim: int
 
     def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices plus a small correction of the natural size."""
         raw = self.learned * self._components(raw)
-        weights = (raw[..., :-1] + self.trust[..., :1] * self.known.drift_evidence).softmax(-1)
+        weights = (raw[..., :-1] + self.drift_trust * self.known.drift_evidence).softmax(-1)
         mixed = (weights * self.known.drift).sum(-1)
         return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
 
     def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
         """A mixture of the choices, none of them negative, times a factor not far from one."""
         raw = self.learned * self._components(raw)
-        weights = (raw[..., :-1] + self.trust[..., 1:] * self.known.diffusion_evidence).softmax(-1)
+        weights = (raw[..., :-1] + self.diffusion_trust * self.known.diffusion_evidence).softmax(-1)
         mixed = (weights * self.known.diffusion).sum(-1)
         return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))
 
