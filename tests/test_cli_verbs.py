@@ -348,7 +348,17 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
+    assert err.endswith("fimsde: interrupted\n")
     assert [p.name for p in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_an_interrupt_is_said(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fimsde.cli.info._installation", interrupted)
+    found = run("info")
+    assert (found.code, found.err) == (130, "fimsde: interrupted\n")
 
 
 def test_the_shell_completes_verbs():

@@ -13,6 +13,7 @@ import typer
 from fimsde.errors import DataWarning, FimsdeError
 
 _NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+_INTERRUPTED = "fimsde: interrupted"
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True)
 
@@ -72,8 +73,12 @@ def main(arguments: list[str] | None = None) -> Any:
             )
             sys.exit(2)
         except KeyboardInterrupt:
-            typer.echo("fimsde: interrupted", err=True)
+            typer.echo(_INTERRUPTED, err=True)
             sys.exit(130)
+        except SystemExit as stop:  # typer turns the interrupt into an exit without a word
+            if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
+                typer.echo(_INTERRUPTED, err=True)
+            raise
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:

@@ -19,7 +19,7 @@ from fimsde.sde import SDE
 
 _DIGITS = 4
 _CITATION = """\
-Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic
+Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \
 Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
 
 The fimsde developers. fimsde: zero-shot inference of stochastic differential equations. Version {version}."""
