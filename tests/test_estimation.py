@@ -13,6 +13,7 @@ from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.threads import threads_for
 from fimsde.observations import read
 from fimsde.sde import SDE, FunctionSDE, fields
 from fimsde.simulate import simulate
@@ -299,3 +300,26 @@ def test_the_cost_of_the_support_grows_with_the_number_of_points_and_not_with_it
 def test_chunks_are_a_matter_of_memory_only():
     assert replace(SDE_2D, chunk=3).drift(X).shape == X.shape
     np.testing.assert_allclose(replace(SDE_2D, chunk=3).drift(X), SDE_2D.drift(X), rtol=1e-4)
+
+
+def test_small_questions_are_answered_on_one_thread_and_the_number_of_threads_is_restored():
+    seen = []
+
+    class Watched(FIMSDE):
+        def evaluate(self, *arguments, **options):
+            seen.append(torch.get_num_threads())
+            return super().evaluate(*arguments, **options)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        estimate(OBS, Watched(TINY, seed=0).eval()).fields(X)
+        assert seen == [1]
+        assert torch.get_num_threads() == 2
+        with threads_for(1e12):
+            assert torch.get_num_threads() == 2
+        with pytest.raises(RuntimeError), threads_for(1.0):
+            raise RuntimeError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -14,6 +14,7 @@ from torch import Tensor
 from fimsde.analysis.result import Fields, Locations, Result
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.model.fim import CHUNK, FIMSDE, Context
+from fimsde.model.threads import threads_for
 from fimsde.normalise import Normaliser, fit_normaliser
 from fimsde.observations import Observations
 from fimsde.shapes import Array, Bool, Float, Float64
@@ -132,7 +133,8 @@ class EstimatedSDE(Result):
         weight = next(self.model.parameters())
         padded = torch.zeros(1, int(near.sum()), self.model.config.max_dim, dtype=weight.dtype)
         padded[0, :, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
-        with torch.no_grad():
+        work = self.model.config.num_parameters * min(self.chunk, padded.shape[1])
+        with torch.no_grad(), threads_for(work):
             parts = [question(self.context, part.to(weight.device)).cpu() for part in padded.split(self.chunk, dim=1)]
         found = torch.cat(parts, dim=1)[0].double().numpy()
         answers = np.full((len(x), *found.shape[1:]), np.nan)
@@ -183,8 +185,9 @@ def estimate(
         )
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
-    with torch.no_grad():
-        context = model.encode(model.read([normalised], _to_origin(origin, normaliser, model)))
+    source = model.read([normalised], _to_origin(origin, normaliser, model))
+    with torch.no_grad(), threads_for(model.config.num_parameters * source.mask.numel()):
+        context = model.encode(source)
     return EstimatedSDE(
         names=observations.names,
         time_unit=observations.time_unit,
