@@ -154,8 +154,10 @@ def test_more_components_and_several_paths_are_estimated(tmp_path, dim, paths):
     rows = [[k, t, *state] for k in range(paths) for t, state in zip(times, values[k].tolist(), strict=True)]
     file = write_csv(tmp_path / "tracks.csv", ["track", "t", *names], rows)
     options = ["--time", "t", "--values", ",".join(names), "--path", "track", "--resamples", "0", "--json"]
+    options += ["--origin", ",".join("0" * dim)]
     found = run("estimate", file, "--out", tmp_path / "out", *options)
     assert found.code == 0, found.err
+    assert fimsde.load(tmp_path / "out" / "saved").origin.tolist() == [0.0] * dim
     numbers = json.loads(found.out)
     assert (numbers["paths"], numbers["names"]) == (paths, names)
     assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
@@ -177,6 +179,13 @@ WRONG = {  # head, rows, options, words of the sentence
     "no clock": (["when", "x"], GOOD, [], "'when', 'x'. Name the column (--time) or the constant gap (--dt)"),
     "two clocks": (["t", "time"], GOOD, [], "more than one column is called t or time"),
     "no names": ([0.5, -1e-3], GOOD, [], "put a line with names above it"),
+    "origin in words": (
+        ["t", "x"],
+        GOOD,
+        ["--origin", "here"],
+        "--origin is 'here'; expected one number",
+    ),
+    "origin too long": (["t", "x"], GOOD, ["--origin", "0,0"], "the origin has 2 numbers"),
     "one column": (["height in mm"], [row[1:] for row in GOOD], [], "the columns are 'height in mm'. Name"),
     "huge": (["t", "x"], [[t, 1e200 * x] for t, x in GOOD], [], "ranges over 2e+200"),
     "tiny": (["t", "x"], [[t, 1e-200 * x] for t, x in GOOD], [], "ranges over 2e-200"),

@@ -23,6 +23,10 @@ def estimate(
     decimal: table.Decimal = None,
     missing: table.Missing = "error",
     weights: table.Weights = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(help="A special state (equilibrium, centre of symmetry), e.g. 0,0; default: none."),
+    ] = None,
     resamples: table.Resamples = 50,
     level: table.Level = 0.9,
     seed: table.Seed = 0,
@@ -41,6 +45,7 @@ def estimate(
 
     table.check_bands(resamples, level)
     columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
+    place = _to_origin(origin)
     observations = table.read_table(data, columns)
     if out.is_dir() and not overwrite:
         raise ConfigError(f"{str(out)!r} exists already. Choose another name (--out), or replace it (--overwrite).")
@@ -49,8 +54,15 @@ def estimate(
         from fimsde.cli.progress import bar
         from fimsde.report.folder import num_steps_of_folder, summary, write_result
 
-        result, bands = make(observations, model), BandSettings(level, resamples, seed)
+        result, bands = make(observations, model, origin=place), BandSettings(level, resamples, seed)
         with bar(num_steps_of_folder(result, bands), "estimate") as tell:
             record = write_result(result, folder, bands, seed, progress=tell).record
     typer.echo(json.dumps(record, indent=1, allow_nan=False) if as_json else summary(record))
     typer.echo(f"the report is {out / 'report.html'}", err=as_json)
+
+
+def _to_origin(text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(number) for number in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--origin is {text!r}; expected one number per component, for instance 0,0.") from None
