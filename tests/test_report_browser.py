@@ -1,28 +1,17 @@
 """The report in a real browser, if one is installed: it fits a desktop, a phone and paper."""
 
 import json
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from browser import QUIET, find_browser
 from fimsde.plots import BandSettings
 from fimsde.report import write_report
 from fitted import linear
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
 # Chromium itself answers: widths of the page and of the widest thing in it, and how many pictures are broken.
 QUESTION = """
 <script>addEventListener("load", () => { const d = document.documentElement, i = [...document.images];
@@ -33,10 +22,7 @@ broken: i.filter(p => !(p.complete && p.naturalWidth > 0)).length}); });</script
 @pytest.fixture(scope="module")
 def browser():
     """The command of a browser; without one these tests are skipped."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium is installed")
-    return found
+    return find_browser()
 
 
 @pytest.fixture(scope="module")
