@@ -37,7 +37,7 @@ from fimsde.train.pretrain import new_model
 MOST_STEPS = 100_000
 PAPER_MODEL = ModelConfig(embed=72, heads=4, functional_layers=2, feed_forward=192, head_hidden=(96, 96))
 PAPER_BATCHES = 48  # made in advance, read in turn
-TRIED = 5  # steps to find out how long one takes
+TRIED = 20  # steps to find out how long one takes
 
 
 def single_steps(banks: Banks) -> Banks:
