@@ -229,7 +229,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     for name, words in {
         "nowhere.csv": ["no file", "nowhere.csv"],
         "nowhere.parquet": ["no file", "nowhere.parquet"],
-        "": ["no file", "Check the name"],
+        "": ["is a folder", "Name a file in it"],
         "binary.csv": ["binary.csv", "not text in UTF-8"],
         "broken.parquet": ["broken.parquet", "cannot be read"],
         "cut.parquet": ["cut.parquet", "cannot be read"],
