@@ -49,3 +49,11 @@ def test_along_training_more_iterations_go_on_from_fewer_and_change_nothing(tmp_
     assert not np.array_equal(found[2].fields(x)[0], found[4].fields(x)[0])
     with pytest.raises(ConfigError, match="until is 3; expected a multiple of validation_interval, 2"):
         fit_finetuned(weights, config, 3, None, walk, 3)
+
+
+def test_finetuning_can_be_scored_after_any_number_of_iterations():
+    """Runs end where held-out data are judged: a number of iterations that does not fit makes that more frequent."""
+    (method,) = named(["ours-finetuned"])
+    assert "validation_interval=5" in method.at(5).settings
+    assert "validation_interval=10" in method.at(40).settings
+    assert "validation_interval=10" in method.at(0).settings

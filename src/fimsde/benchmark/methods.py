@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from math import gcd
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -179,7 +180,11 @@ def finetuned(config: FinetuneConfig, *, until: int | None = None, work: Path | 
 
 
 def _finetuned_at(config: FinetuneConfig, work: Path | None, iterations: int) -> Method:
-    longer = replace(config, iterations=max(iterations, config.iterations))
+    longer = replace(
+        config,
+        iterations=max(iterations, config.iterations),
+        validation_interval=gcd(config.validation_interval, iterations),  # runs end where they are judged
+    )
     return finetuned(longer, until=iterations, work=work)
 
 
