@@ -8,6 +8,7 @@ from checks import check_mean, check_variance
 from fimsde.errors import ConfigError
 from fimsde.prior import compiled
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
+from fimsde.prior.laws.compiled import draw_polynomials
 from fimsde.prior.noise.compiled import derive, new_normals, restart, take
 from fimsde.prior.paths import draw_clean_paths
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
@@ -26,7 +27,7 @@ def simulate_slowly(config, dim, setting, proposal_key):
     drift = np.empty((dim, law.drift_first[-1]), np.float32)
     diffusion = np.empty((dim, law.diffusion_first[-1]), np.float32)
     normals = new_normals()
-    compiled.draw_polynomials(proposal_key, law, normals, drift, diffusion)
+    draw_polynomials(proposal_key, law, normals, drift, diffusion)
     sde = PolynomialSDE(drift, diffusion)
     dt, groups = setting.gap / setting.substeps, []
     for first in range(0, setting.num_paths, 32):

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.prior.compiled import add_noise, draw_category, keep_some
+from fimsde.prior.compiled import add_noise, keep_some
 from fimsde.prior.config import CorruptionConfig
+from fimsde.prior.laws.compiled import draw_category
 from fimsde.prior.noise.compiled import derive, uniform
 from fimsde.prior.paths import CleanPaths
 from fimsde.shapes import Array, Bool, Float

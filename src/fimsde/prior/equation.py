@@ -8,9 +8,9 @@ import numpy as np
 
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations, read
-from fimsde.prior.compiled import draw_category
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.corruption import Corruption, corrupt_paths, draw_corruption
+from fimsde.prior.laws.compiled import draw_category
 from fimsde.prior.locations import grid_nodes, stored_locations, widened_box
 from fimsde.prior.noise.compiled import derive, uniform
 from fimsde.prior.paths import draw_clean_paths

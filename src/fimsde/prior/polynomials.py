@@ -8,8 +8,9 @@ from math import comb
 import numpy as np
 
 from fimsde.errors import ConfigError
-from fimsde.prior.compiled import Law, draw_many_polynomials, evaluate
+from fimsde.prior.compiled import evaluate
 from fimsde.prior.config import MAX_DEGREE, PolynomialConfig
+from fimsde.prior.laws.compiled import Law, draw_many_polynomials
 from fimsde.prior.noise.compiled import derive
 from fimsde.shapes import Array, Float, Float64
 

@@ -1,0 +1,1 @@
+"""The laws of random polynomials, drawn inside compiled code."""
