@@ -19,7 +19,8 @@ import fimsde
 from fimsde.cli import app, main
 from problems import OrnsteinUhlenbeck
 
-VERBS = ("estimate", "report", "simulate", "compare", "check", "info", "demo")
+VERBS = ("estimate", "report", "simulate", "finetune", "compare", "check", "demo", "bench", "generate", "pretrain")
+VERBS += ("convert", "export", "info")  # all but `app`, which ends when its reader says so
 QUICK = ["--resamples", "2"]
 
 

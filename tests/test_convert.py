@@ -172,6 +172,8 @@ def test_the_command_writes_the_folder_and_one_line(source, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.output.strip().endswith(f"{SMALL.num_parameters:,} parameters")
     assert FIMSDE.from_pretrained(tmp_path / "ours").config == SMALL
+    found = CliRunner().invoke(app, [str(source), str(tmp_path / "again"), "--json"])
+    assert json.loads(found.output) == {"parameters": SMALL.num_parameters, "out": str(tmp_path / "again")}
 
 
 def test_a_full_size_checkpoint_with_the_published_names_and_shapes_loads_and_runs(shared, tmp_path):

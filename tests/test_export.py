@@ -189,7 +189,7 @@ def test_onnx_programs_reproduce_estimates(tmp_path, preset, correction):
 
 
 @pytest.mark.slow
-def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, monkeypatch):
+def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, monkeypatch, capsys):
     """An export by the command line takes half a minute. What it buys: docs/export.md cannot rot."""
     pytest.importorskip("onnxruntime", reason="the extra export is not installed")
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
@@ -200,8 +200,11 @@ def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, mon
     rows = zip(obs.times.tolist(), obs.values[:, 0].tolist(), strict=True)
     (tmp_path / "data.csv").write_text("t,x\n" + "".join(f"{t!r},{x!r}\n" for t, x in rows))
     with pytest.raises(SystemExit) as stop:
-        main(["export", "bundled", "graphs", "--format", "onnx", "--dims", "1"])
+        main(["export", "bundled", "graphs", "--format", "onnx", "--dims", "1", "--json"])
     assert not stop.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert told.pop("out") == "graphs"
+    assert told == json.loads(Path("graphs/export.json").read_text())
     text = (ROOT / "docs" / "export.md").read_text()
     found = {}
     exec(text.partition("```python\n")[2].partition("```")[0], found)  # our own page

@@ -1,6 +1,7 @@
 """Data sets on disk: the same bytes however they were made, and the same equations when read back."""
 
 import hashlib
+import json
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -184,6 +185,30 @@ def test_the_command_makes_a_data_set_and_prints_its_acceptance(tmp_path):
     printed = run("--stats", tmp_path / "d").output.splitlines()
     assert [line.split()[:2] for line in printed[1:]] == [["1", "0.1"], ["3", "0.1"]]
     assert sum(int(line.split()[3]) for line in printed[1:]) == 20
+    found = json.loads(run("--stats", tmp_path / "d", "--json").output)
+    assert found["complete"]
+    assert (found["equations"], found["shards"], found["out"]) == (20, 3, str(tmp_path / "d"))
+    assert [(row["dim"], row["gap"]) for row in found["acceptance"]] == [(1, 0.1), (3, 0.1)]
+    assert sum(row["proposals"] for row in found["acceptance"]) == found["proposals"] >= 20
+
+
+def test_a_batch_array_can_read_what_each_of_its_runs_made(tmp_path):
+    (tmp_path / "prior.toml").write_text(SMALL.to_toml())
+    options = [
+        "--config",
+        tmp_path / "prior.toml",
+        "--equations",
+        6,
+        "--shard-size",
+        3,
+        "--out",
+        tmp_path / "d",
+        "--json",
+    ]
+    first, last = (json.loads(run(*options, "--shard-index", k).stdout) for k in range(2))
+    assert first == {"complete": False, "shard": 0, "shards": 2, "out": str(tmp_path / "d")}
+    assert last["complete"]
+    assert last["equations"] == 6
 
 
 @pytest.mark.parametrize(

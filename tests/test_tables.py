@@ -82,6 +82,12 @@ def test_a_csv_file_in_any_dialect_is_read_to_the_last_bit(name, tmp_path):
     check_same_observations(read(str(tmp_path / "tracks.csv"), **COLUMNS, **read_with), EXPECTED)
 
 
+def test_blanks_after_the_separator_belong_to_neither_names_nor_cells(tmp_path):
+    text = LONG.to_csv(index=False).replace(",", ", ")
+    (tmp_path / "tracks.csv").write_text(text)
+    check_same_observations(read(tmp_path / "tracks.csv", **COLUMNS), EXPECTED)
+
+
 def test_numbers_of_every_size_are_read_to_the_last_bit(tmp_path):
     values = RNG.standard_normal(2000) * 10.0 ** RNG.integers(-300, 300, 2000)
     (tmp_path / "x.csv").write_text("x\n" + "\n".join(map(repr, values.tolist())))

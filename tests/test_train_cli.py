@@ -1,5 +1,6 @@
 """`fimsde pretrain`: options become settings, results are where they should be, wrong input is one sentence."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ def test_a_run_is_made_resumed_and_usable(tmp_path):
     again = run("--config", out / "config.toml", "--out", out, "--resume")
     assert again.exit_code == 0, again.exception
     assert len(read_log(out)) == 2
+    told = json.loads(run("--config", out / "config.toml", "--out", out, "--resume", "--json").stdout)
+    assert told.pop("seconds") > 0
+    assert told == {"complete": True, "steps": 2, "steps_wanted": 2, "skipped": 0, "weights": str(out / "weights")}
     fresh = run("--preset", "primed-tiny", "--steps", 2, "--out", out)
     assert isinstance(fresh.exception, CheckpointError)
 

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -64,20 +65,31 @@ def open_table(source: Any, time: str | None, path: str | None, separator: str |
 
 
 def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Table:
-    options = {"sep": separator, "decimal": decimal, "index_col": False, "skip_blank_lines": False, "low_memory": False}
+    options: dict[str, Any] = {"sep": separator, "decimal": decimal, "skipinitialspace": True}
+    options |= {"index_col": False, "skip_blank_lines": False, "low_memory": False}
 
-    def parse(file: Path) -> pd.DataFrame:
+    def parse(file: Path, **more: Any) -> pd.DataFrame:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # a line longer than the header loses its last cells
-            return pd.read_csv(file, **options, **_EXACT)
+            # a line longer than the header loses its last cells
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(file, **options, **more)
 
-    frame = _from_file(file, parse)
+    _check_header(_from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist())
+    frame = _from_file(file, partial(parse, **_EXACT))
     filled = np.flatnonzero(~frame.isna().all(axis=1))
     if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
         filled = np.arange(filled[-1] + 1 if len(filled) else 0)
     return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line")
+
+
+def _check_header(names: list[str]) -> None:
+    """Refuse a name that stands twice: pandas would call the second column x.1, and nobody could mean it."""
+    for name, times_used in Counter(names).items():
+        if name and times_used > 1:
+            raise InvalidObservationsError(
+                f"the header names column {name[:40]!r} {times_used} times; expected every name once. "
+                "Rename the columns in the file."
+            )
 
 
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
@@ -92,7 +104,7 @@ def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     try:
         return parse(file)
     except pd.errors.EmptyDataError:
-        problem = "is empty. Expected a header line and rows of numbers"
+        problem = "is empty, or its first line is. Expected a header line and rows of numbers"
     except UnicodeDecodeError as error:
         problem = f"is not text in UTF-8 ({error.reason}). Save it as CSV in UTF-8"
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

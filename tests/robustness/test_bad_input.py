@@ -183,6 +183,8 @@ FILES = {
     "no clock": ("t,x\n0,1\n", {}, ["neither a time column nor dt"]),
     "two clocks": ("t,x\n0,1\n", {"time": "t", "dt": 1}, ["both a time column and dt"]),
     "a column twice": ("t,x\n0,1\n", {"time": "t", "values": ["x", "t"]}, ["'t' is used twice"]),
+    "a name twice": ("t,x,x\n0,1,2\n1,2,3\n2,5,3\n", {"time": "t"}, ["header names column 'x' 2 times", "Rename"]),
+    "a blank first line": ("\nt,x\n0,1\n1,2\n", {"time": "t"}, ["its first line is", "header line"]),
     "no state": ("t\n0\n1\n", {"time": "t"}, ["no column is left"]),
     "a row index": (",t,x\n0,0,1\n1,1,2\n", {"time": "t"}, ["no name", "row index", "values="]),
     "constant column": ("t,x\n0,7\n1,7\n2,7\n", {"time": "t"}, ["'x'", "is constant"]),

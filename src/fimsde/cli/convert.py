@@ -1,9 +1,12 @@
 """fimsde convert: the authors' published checkpoint becomes a folder of weights."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fimsde.cli import table
 
 
 def convert(
@@ -11,6 +14,7 @@ def convert(
         Path, typer.Argument(help="Local folder with the authors' config.json and model.safetensors.")
     ],
     out_dir: Annotated[Path, typer.Argument(help="Folder to write; must not exist.")],
+    as_json: table.AsJson = False,
 ) -> None:
     """Convert the authors' published FIM-SDE checkpoint into weights that fimsde loads.
 
@@ -19,4 +23,6 @@ def convert(
     from fimsde.model.convert import convert as convert_checkpoint
 
     model = convert_checkpoint(authors_dir, out_dir)
-    typer.echo(f"wrote {out_dir}: {model.config.num_parameters:,} parameters")
+    parameters = model.config.num_parameters
+    record = json.dumps({"parameters": parameters, "out": str(out_dir)})
+    typer.echo(record if as_json else f"wrote {out_dir}: {parameters:,} parameters")

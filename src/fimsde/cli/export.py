@@ -1,5 +1,6 @@
 """`fimsde export`: a model as graphs that run without this package."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ def export(
     dims: Annotated[
         str | None, typer.Option(help="Primed models: dimensions to write, e.g. 1,2; default: all.")
     ] = None,
+    as_json: table.AsJson = False,
 ) -> None:
     """Write encoder and query head of a model as ONNX and torch.export graphs, checked against the model.
 
@@ -34,6 +36,9 @@ def export(
     wanted = None if dims is None else _numbers(dims)
     with bar(num_files(loaded, kinds, wanted), "export") as tell:
         export_model(loaded, out_dir, formats=kinds, dims=wanted, progress=tell)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out_dir)} | json.loads((out_dir / DESCRIPTION).read_text()), indent=1))
+        return
     typer.echo(f"the graphs are in {out_dir}; {out_dir / DESCRIPTION} says what they take and give")
 
 

@@ -1,13 +1,19 @@
 """`fimsde generate`: synthetic equations for training."""
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fimsde.cli import table
 from fimsde.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fimsde.prior.manifest import Manifest
 
 T = TypeVar("T")
 
@@ -27,6 +33,7 @@ def generate(
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to use instead of processes.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Make damaged files again.")] = False,
     stats: Annotated[Path | None, typer.Option(help="Print the acceptance rates of a finished data set.")] = None,
+    as_json: table.AsJson = False,
 ) -> None:
     """Make a data set of random equations, their paths and targets, or finish one that was begun.
 
@@ -39,7 +46,8 @@ def generate(
     from fimsde.prior.workers import dask_cluster, process_pool
 
     if stats is not None:
-        typer.echo(acceptance_table(acceptance(read_manifest(stats))))
+        made = read_manifest(stats)
+        typer.echo(_record(made, stats) if as_json else acceptance_table(acceptance(made)))
         return
     if equations is None or out is None:
         raise ConfigError("generate needs --equations and --out (or --stats with the folder of a finished data set).")
@@ -50,10 +58,23 @@ def generate(
     with dask_cluster(dask) if dask else process_pool(num_workers) as executor:
         manifest = make(settings, out, executor=executor, shard_index=shard_index, repair=repair, show_progress=True)
     if manifest is None:
-        typer.echo(f"shard {shard_index} of {settings.num_shards} is in {out}; others are still missing")
+        missing = f"shard {shard_index} of {settings.num_shards} is in {out}; others are still missing"
+        part = {"complete": False, "shard": shard_index, "shards": settings.num_shards, "out": str(out)}
+        typer.echo(json.dumps(part) if as_json else missing)
+    elif as_json:
+        typer.echo(_record(manifest, out))
     else:
         accepted, proposals = equations, sum(row.proposals for row in acceptance(manifest))
         typer.echo(f"{accepted} equations ({proposals} proposed) in {settings.num_shards} shards are in {out}")
+
+
+def _record(manifest: "Manifest", out: Path) -> str:
+    from fimsde.prior.stats import acceptance
+
+    rows: list[dict[str, Any]] = [asdict(row) | {"interval": row.interval()} for row in acceptance(manifest)]
+    counts = {"equations": manifest.settings.num_equations, "proposals": sum(row["proposals"] for row in rows)}
+    shards = manifest.settings.num_shards
+    return json.dumps({"complete": True, **counts, "shards": shards, "out": str(out), "acceptance": rows}, indent=1)
 
 
 def _numbers(name: str, text: str | None, kind: Callable[[str], T]) -> list[T] | None:

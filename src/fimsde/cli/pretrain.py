@@ -1,14 +1,18 @@
 """`fimsde pretrain`: train a model on synthetic equations."""
 
+import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fimsde.cli import table
 from fimsde.errors import ConfigError
 
 if TYPE_CHECKING:
+    from fimsde.train.checkpoint import State
     from fimsde.train.config import TrainConfig
 
 
@@ -25,6 +29,7 @@ def pretrain(
     workers: Annotated[int, typer.Option(min=0, help="Processes that make batches and contexts beside this one.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
+    as_json: table.AsJson = False,
 ) -> None:
     """Train a model and write its weights into OUT/weights. Ctrl-C saves; --resume goes on exactly from there.
 
@@ -49,11 +54,21 @@ def pretrain(
         torch.set_num_threads(threads)
     options = RunOptions(workers=workers, show_progress=True, tensorboard=tensorboard)
     state = train(settings, out, resume=resume, data=data, cache=cache, start=start, options=options)
-    done = f"{state.step} of {settings.loop.steps} steps in {state.seconds:.0f} s, {state.skipped} skipped"
+    if os.environ.get("RANK", "0") == "0":  # of the processes that torchrun starts, one speaks
+        typer.echo(_record(state, settings.loop.steps, out / WEIGHTS, as_json))
     if state.step < settings.loop.steps:
-        typer.echo(f"stopped after {done}; run the same command with --resume to go on")
         raise typer.Exit(130)
-    typer.echo(f"{done}; the weights are in {out / WEIGHTS}")
+
+
+def _record(state: "State", steps: int, weights: Path, as_json: bool) -> str:
+    complete = state.step == steps
+    if as_json:
+        counts = {"steps": state.step, "steps_wanted": steps, "skipped": state.skipped, "seconds": state.seconds}
+        return json.dumps({"complete": complete, **counts, "weights": str(weights)})
+    done = f"{state.step} of {steps} steps in {state.seconds:.0f} s, {state.skipped} skipped"
+    if complete:
+        return f"{done}; the weights are in {weights}"
+    return f"stopped after {done}; run the same command with --resume to go on"
 
 
 def _settings(preset: str | None, config: Path | None) -> "TrainConfig":

@@ -137,7 +137,7 @@ def _clock(file: Path, separator: str | None) -> str | None:
         return None
     try:
         with file.open(newline="", encoding="utf-8-sig") as lines:
-            head = next(csv.reader(lines, delimiter=separator or ","), [])
+            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
     except (OSError, ValueError, TypeError, csv.Error):
         return None
     found = [name for name in head if name.strip().lower() in CLOCKS]
