@@ -129,6 +129,16 @@ def test_text_latex_sympy_and_code_say_the_same():
         )
 
 
+def test_columns_called_x_and_y_keep_their_names():
+    equation = fimsde.result(canonical.WANG_2D, names=["x", "y"]).equation(box=(np.full(2, -2.0), np.full(2, 2.0)))
+    assert str(equation).splitlines()[0] == "dx = (x - y - x^3 - x y^2) dt + sqrt(1 + y^2) dW1"
+    assert "with" not in str(equation)
+    namespace = {}
+    exec(equation.code(), namespace)
+    states = np.random.default_rng(1).standard_normal((6, 2))
+    np.testing.assert_allclose(namespace["drift"](states), equation.drift(states), rtol=1e-12)
+
+
 def test_the_code_of_constant_fields_runs():
     sde = FunctionSDE(2, np.zeros_like, np.ones_like)
     equation = fimsde.result(sde).equation(box=(np.full(2, -2.0), np.full(2, 2.0)))
@@ -144,7 +154,8 @@ def test_an_equation_can_be_simulated_and_analysed():
     assert len(fimsde.result(equation).fixed_points(box=(-2.0, 2.0))) == 3
 
 
-EVIL = ["x; import os", "__import__('os').system('x')", "a\nb", "}\\input{/etc/passwd}", "", "1st", "lambda", "np", "Ω"]
+EVIL = ["x; import os", "__import__('os').system('x')", "a\nb", "}\\input{/etc/passwd}", "", "1st"]
+EVIL += ["lambda", "np", "states", "Ω"]
 
 
 @pytest.mark.parametrize("name", EVIL)

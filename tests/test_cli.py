@@ -1,6 +1,7 @@
 """The program as a user runs it: help, exit codes, and outputs that are complete or absent."""
 
 import json
+import runpy
 import subprocess
 import sys
 from functools import partial
@@ -25,6 +26,14 @@ def test_help_lists_every_command_with_an_example():
 
 def test_version_is_printed():
     assert __version__ in CliRunner().invoke(app, ["--version"]).output
+
+
+def test_the_program_runs_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fimsde", "--version"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("fimsde", run_name="__main__")
+    assert not stop.value.code
+    assert capsys.readouterr().out == f"fimsde {__version__}\n"
 
 
 def test_wrong_input_is_one_sentence_and_exit_code_2(capsys):

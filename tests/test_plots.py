@@ -132,6 +132,7 @@ def test_figures_leave_the_settings_of_matplotlib_alone():
     [
         (1, "fields"),
         (2, "fields"),
+        (2, "potential"),
         *(pytest.param(d, k, marks=pytest.mark.slow) for d, k in ((2, "paths"), (3, "drift"))),
     ],
 )

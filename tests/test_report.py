@@ -193,6 +193,9 @@ def test_remarks_name_what_is_odd_about_the_data_and_nothing_else():
     jump = health(fimsde.read(np.where(np.arange(1000) < 500, walk, walk + 100), dt=1.0)).remarks
     assert len(jump) == 1
     assert "1 steps differ" in jump[0]
+    tied = health(fimsde.read(np.stack([walk, 3 - 1e-9 * walk], axis=1), dt=1.0, names=["a", "b"])).remarks
+    assert "a, b: one of them follows from the others" in tied[0]
+    assert "Leave one out" in tied[0]
     held = health(fimsde.read(np.repeat(walk[:500], 2), dt=1.0)).remarks
     assert any("do not move" in remark for remark in held)
     times = np.arange(1000.0) + 50 * (np.arange(1000) >= 400)

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from fimsde.analysis.equation import Equation, Polynomials
 
-_TAKEN = {"np", "x", "t", "d", "dt", "dW", "drift", "diffusion", "sqrt"}  # used by the code or by the notation
+_TAKEN = {"np", "states", "t", "d", "dt", "dW", "drift", "diffusion", "sqrt"}  # used by the code or by the notation
 _LONGEST = 24  # characters of a symbol
 
 Term = tuple[float, tuple[int, ...]]  # coefficient, exponents
@@ -25,8 +25,7 @@ def to_symbols(names: Sequence[str]) -> tuple[str, ...]:
     symbols: list[str] = []
     for j, name in enumerate(names):
         symbol = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST].rstrip("_")
-        single = len(names) == 1 and symbol == "x"
-        if not single and (not re.match(r"[A-Za-z]", symbol) or symbol in _TAKEN or keyword.iskeyword(symbol)):
+        if not re.match(r"[A-Za-z]", symbol) or symbol in _TAKEN or keyword.iskeyword(symbol):
             symbol = f"x{j + 1}"
         while symbol in symbols:
             symbol += f"_{j + 1}"
@@ -86,8 +85,8 @@ def sympy_expressions(equation: "Equation") -> tuple[tuple[Any, ...], tuple[Any,
 
 
 def code(equation: "Equation") -> str:
-    """Source of `drift(x)` and `diffusion(x)` for arrays of shape (queries, dim)."""
-    columns = [f"    {s} = x[:, {j}]{_minus(o)}" for j, (s, o) in enumerate(_pairs(equation))]
+    """Source of `drift(states)` and `diffusion(states)` for arrays of shape (queries, dim)."""
+    columns = [f"    {s} = states[:, {j}]{_minus(o)}" for j, (s, o) in enumerate(_pairs(equation))]
     lines = ["import numpy as np", ""]
     for name, what, polynomials in (
         ("drift", "Drift f, state per time", equation.drift_terms),
@@ -101,7 +100,7 @@ def code(equation: "Equation") -> str:
         if name == "diffusion":
             parts = [f"np.sqrt(np.maximum({part}, 0.0))" for part in parts]
         body = ",\n        ".join(parts)
-        lines += ["", f"def {name}(x):", f'    """{what}, at locations x of shape (queries, {equation.dim})."""']
+        lines += ["", f"def {name}(states):", f'    """{what}, at states of shape (queries, {equation.dim})."""']
         lines += [*columns, "    return np.stack([", f"        {body},", "    ], axis=1)", ""]
     return "\n".join(lines)
 

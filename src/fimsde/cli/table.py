@@ -141,7 +141,7 @@ def _clock(file: Path, separator: str | None) -> str | None:
     except (OSError, ValueError, TypeError, csv.Error):
         return None
     found = [name for name in head if name.strip().lower() in CLOCKS]
-    if len(found) == 1 or not head:
+    if len(set(found)) == 1 or not head:
         return found[0] if found else None
     listed = ", ".join(repr(name[:40]) for name in head[:12])
     raise InvalidObservationsError(

@@ -10,13 +10,14 @@ from matplotlib.gridspec import GridSpec
 from fimsde.plots import style
 
 WIDTH = style.WIDTH / 2  # inches
+_LEGIBLE = 1.25  # a figure wider than this many narrow ones is too small in their place
 _LINE = 48  # characters of a heading
 _COLUMNS = 2  # of a legend
 
 
 def is_wide(figure: Figure) -> bool:
-    """Whether panels stand side by side."""
-    return any(_columns(axes) > 1 for axes in _panels(figure))
+    """Whether a phone would show it too small to read."""
+    return bool(figure.get_figwidth() > _LEGIBLE * WIDTH)
 
 
 @matplotlib.rc_context(style.LOOK)
@@ -47,11 +48,6 @@ def make_narrow(figure: Figure) -> None:
 def _panels(figure: Figure) -> list[Axes]:
     """Panels of a grid, row by row; bars of colours are none."""
     return [axes for axes in figure.axes if axes.get_subplotspec() is not None and not hasattr(axes, "_colorbar")]
-
-
-def _columns(axes: Axes) -> int:
-    spec = axes.get_subplotspec()
-    return 1 if spec is None else spec.get_gridspec().ncols
 
 
 def _place(axes: Axes) -> tuple[int, int]:

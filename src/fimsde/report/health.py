@@ -13,6 +13,7 @@ _FEW = 128  # transitions: the smallest context models were trained on
 _STANDING = 0.05  # share of steps without any movement that is worth a word
 _FEW_VALUES = 50  # distinct values of a component: coarse
 _LONG = 5.0  # times the median gap
+_TIED = 1e-6  # smallest against largest singular value of the states in units of their deviations
 _JUMP = 10.0  # robust standard deviations between a step and its neighbours
 
 
@@ -61,6 +62,11 @@ def _remarks(observations: Observations, steps: Transitions) -> Iterator[str]:
             f"{long} of {len(dtau)} gaps are longer than {_LONG:g} times the median gap; each counts as one long step, "
             "nothing is interpolated."
         )
+    if _are_tied(observations.values):
+        yield (
+            f"{', '.join(observations.names)}: one of them follows from the others by a linear relation, so values off "
+            "it are never seen. Leave one out."
+        )
     for name, move, values in zip(observations.names, dy.T, observations.values.T, strict=True):
         standing = float(np.mean(move == 0))
         if standing > _STANDING:
@@ -74,6 +80,17 @@ def _remarks(observations: Observations, steps: Transitions) -> Iterator[str]:
                 f"{name}: {jumps} steps differ from their neighbours by more than {_JUMP:g} robust standard "
                 "deviations. Jumps and outliers are not part of the model; look at them."
             )
+
+
+def _are_tied(values: Float64[Array, "points dim"]) -> bool:
+    """Whether the states lie on a line or plane, such as a column and a copy of it."""
+    centred = values / np.abs(values).max(axis=0).clip(min=np.finfo(float).tiny)
+    centred = centred - centred.mean(axis=0)
+    deviations = centred.std(axis=0)
+    if not deviations.all():
+        return False
+    sizes = np.linalg.svd(centred / deviations, compute_uv=False)
+    return bool(sizes[-1] < _TIED * sizes[0])
 
 
 def _num_jumps(moves: Float64[Array, " n"], path: Int[Array, " n"]) -> int:
