@@ -72,7 +72,8 @@ def _summary(found: "Finetuned", weights: Path) -> str:
     return (
         f"{found.objective} objective ({found.reason})\n"
         f"held-out log-likelihood {_number(found.before)} before, {_number(found.after)} after {found.after.iteration} "
-        f"of {found.iterations} iterations ({found.ended}, {found.seconds:.0f} s); the weights are in {weights}"
+        f"of {found.iterations} iterations ({found.ended}, {found.seconds:.0f} s); the weights are in {weights}\n"
+        f"{found.verdict}"
     )
 
 

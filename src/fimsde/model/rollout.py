@@ -39,16 +39,3 @@ def rollout(
         ahead = euler_step(x, *model.evaluate(context, x), dt[..., i, None], noise[i])
         states.append(torch.where(dims[:, None, :], ahead, 0.0) if pin_padded else ahead)
     return torch.stack(states, dim=-2)
-
-
-def flow(
-    model: FIMSDE,
-    context: Context,
-    start: Float[Tensor, "batch paths max_dim"],
-    gap: Float[Tensor, "batch paths"],
-    substeps: int,
-    dims: Bool[Tensor, "batch max_dim"],
-) -> Float[Tensor, "batch paths max_dim"]:
-    """The state after a gap without noise, in equal Euler steps."""
-    dt = (gap / substeps)[..., None].expand(*gap.shape, substeps)
-    return rollout(model, context, start, dt, start.new_zeros(substeps, *start.shape), dims)[..., -1, :]

@@ -24,6 +24,7 @@ from fimsde.train.finetune_config import FinetuneConfig, Parameters
 from fimsde.train.finetune_data import ScoredBatches, Windows, split
 from fimsde.train.finetune_objective import Choice, WindowObjective, choose
 from fimsde.train.finetune_parameters import Learner, free, merged, with_correction
+from fimsde.train.finetune_proof import paired_gain
 from fimsde.train.finetune_result import Ended, Finetuned, Judgement
 from fimsde.train.finetune_start import first_guess
 from fimsde.train.log import read_log
@@ -50,8 +51,9 @@ def finetune(
 ) -> Finetuned:
     """Adapt a model to observations. The model that is passed stays as it is.
 
-    A part of the observations is held out; the weights that predict it best are kept, those of the beginning included.
-    Ctrl-C ends training and keeps the best weights so far.
+    A part of the observations is held out; the weights that predict it best are kept. If none predict it better than
+    chance would, by `config.proof` standard errors, the model is returned as it was. Ctrl-C ends training and keeps the
+    best weights so far.
 
     Args:
         model: A model, or the folder of its weights; None for the weights that come with the package.
@@ -131,6 +133,7 @@ class _Run:
     def __init__(self, problem: _Problem, config: FinetuneConfig, out: Path, settings: Mapping[str, Any]) -> None:
         self.problem, self.config, self.out, self.settings = problem, config, out, settings
         self.curve: list[Judgement] = []
+        self.at_first = problem.objective.judge(problem.learner.eval(), problem.held_out, config.seed)
 
     def train(self, observations: Observations, resume: bool, until: int, options: RunOptions) -> Finetuned:
         problem, config = self.problem, self.config
@@ -168,7 +171,7 @@ class _Run:
             context = learner.model.eval().encode(objective.source)
         first_guess(learner, context, self.problem.windows, self.problem.choice.substeps)
         self._judge(0)
-        if self._best() != self.curve[-1]:
+        if self._lowest() != self.curve[-1]:
             correction.load_state_dict(nothing)
 
     def _refuse_used(self) -> None:
@@ -194,7 +197,7 @@ class _Run:
 
     def _is_stale(self) -> bool:
         """Whether the loss has not fallen for long. Weights that are refused for lost paths count as progress too."""
-        trained = [j for j in self.curve if j.iteration or j == self._best()]  # a guess that is refused is forgotten
+        trained = [j for j in self.curve if j.iteration or j == self._lowest()]  # a guess that is refused is forgotten
         lowest = min(trained, key=_order).iteration
         waited = sum(j.iteration > lowest for j in self.curve)
         return self.config.hold_out > 0 and waited >= self.config.patience
@@ -203,25 +206,49 @@ class _Run:
         return self.problem.learner.model.training_record
 
     def _judgement(self, iteration: int) -> Judgement:
-        objective, held_out = self.problem.objective, self.problem.held_out
-        likelihood = objective.log_likelihood(self.problem.learner, held_out)
-        loss = -likelihood
-        if self.problem.choice.objective == "sparse":
-            with torch.no_grad(), Processes().randomness(self.config.seed):  # the same noise every time
-                loss = float(objective(self.problem.learner, held_out).total)
+        objective, learner, seed = self.problem.objective, self.problem.learner, self.config.seed
+        judged = objective.judge(learner, self.problem.held_out, seed)
+        gain = paired_gain(self.at_first.losses, judged.losses, judged.counts)
         return Judgement(
             iteration,
-            loss if isfinite(loss) else None,
-            likelihood - self.problem.log_scale if isfinite(likelihood) else None,
-            objective.lost_paths(self.problem.learner, self.problem.windows, self.config.seed),
+            _finite(judged.loss),
+            _finite(judged.log_likelihood - self.problem.log_scale),
+            _finite(gain.mean),
+            _finite(gain.error),
+            objective.lost_paths(learner, self.problem.windows, seed),
         )
 
+    def _allowed(self) -> list[Judgement]:
+        most = max(self.curve[0].lost_paths, _LOST)
+        return [j for j in self.curve if j.lost_paths <= most]
+
+    def _lowest(self) -> Judgement:
+        """The judgement with the smallest loss, by chance or not; the earliest of equals."""
+        return min(self._allowed(), key=_order)
+
     def _best(self) -> Judgement:
-        """The judgement with the smallest loss, the earliest of equals; the last one if nothing was held out."""
+        """What is returned: the smallest loss that is no chance, or the beginning; the last if nothing was held out.
+
+        The smallest of many losses is a little too good to be true, which `proof` has to make up for.
+        """
         if not self.config.hold_out:
             return self.curve[-1]
-        allowed = max(self.curve[0].lost_paths, _LOST)
-        return min((j for j in self.curve if j.lost_paths <= allowed), key=_order)
+        proven = [j for j in self._allowed() if j.is_proven(self.config.proof)]
+        return min(proven, key=_order, default=self.curve[0])
+
+    def _verdict(self) -> str:
+        best = self._best()
+        if not self.config.iterations:
+            return "no iterations: the zero-shot estimate is returned"
+        if not self.config.hold_out:
+            return "nothing was held out: the last weights are returned"
+        if best == self.curve[0]:
+            return "no improvement beyond chance: the zero-shot estimate is returned"
+        unit = "a squared error" if self.problem.choice.objective == "sparse" else "nats"
+        return (
+            f"held-out data are predicted better by {best.gain:.2g} {unit}, with a standard error of "
+            f"{best.gain_error:.1g}: the weights of iteration {best.iteration} are returned"
+        )
 
     def _finish(self, observations: Observations, state: State | None) -> Finetuned:
         best = FIMSDE.from_pretrained(self.out / WEIGHTS)
@@ -236,6 +263,7 @@ class _Run:
             reason=self.problem.choice.reason,
             before=self.curve[0],
             after=self._best(),
+            verdict=self._verdict(),
             curve=tuple(self.curve),
             iterations=done,
             ended=ended,
@@ -248,6 +276,10 @@ class _Run:
 
 def _order(judgement: Judgement) -> tuple[float, int]:
     return inf if judgement.loss is None else judgement.loss, judgement.iteration
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
 def _settings(base: FIMSDE, observations: Observations, config: FinetuneConfig, choice: Choice) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """FinetuneConfig: how a model is adapted to one data set."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, get_args
 
 from fimsde.errors import ConfigError
@@ -22,7 +23,7 @@ class FinetuneConfig:
     correction: bool = True  # add a polynomial of its own to the model, see `fimsde.model.correction`
     first_guess: bool = True  # begin with the correction that closed forms give, see `fimsde.train.finetune_start`
     num_scored: int | None = None  # starts scored in an iteration, drawn anew each time
-    substeps: int | None = None  # Euler steps per gap
+    substeps: int | None = None  # steps per gap; of the midpoint rule in filtered, of Euler otherwise
     look_ahead: int | None = None  # observations after each start that are scored
     observation_noise: str = "auto"  # filtered: "learnt", "none", or learnt if the data show any ("auto")
     learning_rate: float = 3e-4
@@ -31,6 +32,7 @@ class FinetuneConfig:
     clip: float = 1.0  # largest norm of the gradient; 0: none
     rank: int = 4  # of low-rank changes
     hold_out: float = 0.15  # share of the data that only judges; 0: none, and the last weights are kept
+    proof: float = 2.0  # standard errors by which held-out data must be predicted better for weights to be kept
     validation_interval: int = 10  # iterations between judgements, and between checkpoints
     patience: int = 5  # judgements without a new best before training ends
     seed: int = 0
@@ -47,6 +49,7 @@ class FinetuneConfig:
         for name in ("rank", "validation_interval", "patience"):
             _check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
         _check(0 <= self.hold_out <= 0.5, f"hold_out is {self.hold_out:g}", "a share of the data, 0 to 0.5")
+        _check(0 <= self.proof < inf, f"proof is {self.proof:g}", "a number of standard errors, 0 or more")
         self.loop()
 
     @staticmethod

@@ -3,13 +3,16 @@
 Between observations a Gaussian is carried along by its sigma points, each moved by the one stepper; at an observation
 it is compared with what was seen and updated. With neither noise nor sub-steps this is the dense likelihood. Noise and
 diffusion are told apart because a window holds several observations: noise does not grow with time.
+
+Sub-steps are midpoint steps: plain ones bend the path by half their length times the change of the drift, and a drift
+that is learnt through them bends back.
 """
 
 from collections.abc import Callable
 from math import log, pi
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,32 +34,50 @@ def filtered_nll(
         fields: Drift and diffusion.
         steps: Windows of one or more gaps. All systems of the batch have the dimension of `noise_var`.
         noise_var: Variance of the measurement noise of each component.
-        substeps: Euler steps per gap.
+        substeps: Steps per gap: one Euler step, or several of the midpoint rule.
     """
+    return window_nll(fields, steps, noise_var, substeps=substeps).sum() / num_scored(steps, len(noise_var)).sum()
+
+
+def num_scored(steps: ScoredSteps, dim: int) -> Int[Tensor, "batch starts"]:
+    """Observed components that each window scores: those before its first observation that does not count."""
+    return dim * steps.valid.int().cumprod(-1).sum(-1)
+
+
+def window_nll(
+    fields: Fields, steps: ScoredSteps, noise_var: Float[Tensor, " dim"], *, substeps: int
+) -> Float[Tensor, "batch starts"]:
+    """What `filtered_nll` is the mean of: the sum of nats in each window."""
     dim = len(noise_var)
     mean = steps.start[..., :dim]
     noise = torch.diag(noise_var + _SMALLEST)
     covariance = noise.expand(*mean.shape[:-1], dim, dim)
     is_open = torch.ones_like(steps.valid[..., 0])
-    total = mean.new_zeros(())
+    total = torch.zeros_like(mean[..., 0])
     for k in range(steps.gaps.shape[-1]):
         is_open = is_open & steps.valid[..., k]
         dt = torch.where(is_open, steps.gaps[..., k], 0.0) / substeps  # nothing moves in gaps that do not count
         for _ in range(substeps):
-            mean, covariance = _predict(fields, mean, covariance, dt, steps.start.shape[-1])
+            mean, covariance = _predict(fields, mean, covariance, dt, steps.start.shape[-1], substeps > 1)
         miss = torch.where(is_open[..., None], steps.target[..., k, :dim] - mean, 0.0)
         root = _root(covariance + noise)
         whitened = torch.linalg.solve_triangular(root, miss[..., None], upper=False)[..., 0]
         logs = torch.log(torch.diagonal(root, dim1=-2, dim2=-1)).sum(-1)
         nll = 0.5 * whitened.square().sum(-1) + logs + 0.5 * dim * log(2 * pi)
-        total = total + torch.where(is_open, nll, 0.0).sum()
+        total = total + torch.where(is_open, nll, 0.0)
         mean, covariance = _update(mean, covariance, miss, root, noise)
-    return total / (_counted(steps.valid) * dim)
+    return total
 
 
-def _counted(valid: Bool[Tensor, "batch starts gaps"]) -> Tensor:
-    """Observations before the first one of each window that does not count."""
-    return valid.int().cumprod(-1).sum()
+def advance(
+    fields: Fields, x: Float[Tensor, "batch queries max_dim"], dt: Float[Tensor, "batch queries 1"], midpoint: bool
+) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
+    """States one step later without noise, and the diffusion before it. The midpoint rule asks the drift half-way."""
+    drift, diffusion = fields(x)
+    still = torch.zeros_like(x)
+    if midpoint:
+        drift, _ = fields(euler_step(x, drift, diffusion, dt / 2, still))
+    return euler_step(x, drift, diffusion, dt, still), diffusion
 
 
 def _predict(
@@ -65,17 +86,18 @@ def _predict(
     covariance: Float[Tensor, "batch starts dim dim"],
     dt: Float[Tensor, "batch starts"],
     max_dim: int,
+    midpoint: bool,
 ) -> tuple[Float[Tensor, "batch starts dim"], Float[Tensor, "batch starts dim dim"]]:
-    """Mean and covariance after one Euler step, exact for affine drift and constant diffusion."""
+    """Mean and covariance after one step, exact for affine drift and constant diffusion."""
     dim = mean.shape[-1]
     reach = max(3.0, dim)  # squared distance of the sigma points: fourth moments of a normal law for up to 3 dimensions
     weight = mean.new_tensor([1 - dim / reach] + [0.5 / reach] * (2 * dim))[:, None]
     arms = reach**0.5 * _root(covariance).mT  # (batch, starts, dim, dim): one arm per row
     points = mean[..., None, :] + torch.cat([torch.zeros_like(arms[..., :1, :]), arms, -arms], dim=-2)
-    drift, diffusion = fields(F.pad(points.flatten(1, 2), (0, max_dim - dim)))
-    drift, diffusion = (value[..., :dim].unflatten(1, points.shape[1:3]) for value in (drift, diffusion))
+    every_dt = dt.repeat_interleave(points.shape[2], dim=1)[..., None]
+    moved, diffusion = advance(fields, F.pad(points.flatten(1, 2), (0, max_dim - dim)), every_dt, midpoint)
+    moved, diffusion = (value[..., :dim].unflatten(1, points.shape[1:3]) for value in (moved, diffusion))
     dt = dt[..., None, None]
-    moved = euler_step(points, drift, diffusion, dt, torch.zeros_like(points))
     mean = (weight * moved).sum(-2)
     away = moved - mean[..., None, :]
     spread = (weight * diffusion.square() * dt).sum(-2)

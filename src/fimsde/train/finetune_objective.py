@@ -13,21 +13,24 @@ from fimsde.model.fim import FIMSDE, Context, Source
 from fimsde.model.rollout import rollout
 from fimsde.priming.fit import fit_step
 from fimsde.priming.windows import to_series
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Float64, Int
 from fimsde.train.finetune_config import FinetuneConfig, ObjectiveName
 from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import filtered_nll
+from fimsde.train.finetune_losses import filtered_nll, num_scored, window_nll
 from fimsde.train.finetune_parameters import Learner
-from fimsde.train.losses import ScoredSteps, simulation_mse, transition_nll
+from fimsde.train.finetune_proof import Gain, paired_gain
+from fimsde.train.losses import ScoredSteps, simulation_errors, simulation_mse, transition_nll
 from fimsde.train.objectives import Loss
+from fimsde.train.processes import Processes
 from fimsde.transitions import Transitions
 
 _NOISY = 3.0  # standard errors that the variance of the noise must be above zero
 _NOISE_SHARE = 0.25  # of the variance of the states above which "noise" is not told apart from a fast process
-_FINE = 10  # Euler steps with which one step is compared
-_WORTH = 0.01  # nats per component from which on sub-steps are worth their cost
+_FINE = 5  # midpoint steps with which one Euler step is compared
+_WORTH = 1e-3  # nats per component from which on they are worth their cost
+_PROVEN = 2.0  # standard errors that their gain must be above zero
 _EVALUATIONS = 2048  # of the model in an iteration, about
-_STARTS = 512  # at which a gap is looked at
+_STARTS = 1024  # at which a gap is looked at
 _PATHS, _PATH_STEPS = 64, 128  # simulated to see whether an equation explodes
 
 
@@ -63,20 +66,20 @@ def choose(config: FinetuneConfig, model: FIMSDE, context: Context, steps: Trans
     """
     noise_var, noise = _measurement_noise(steps)
     noisy = config.observation_noise == "learnt" or (config.observation_noise == "auto" and noise is not None)
-    gain = 0.0
+    gain = Gain(0.0, 0.0)
     if config.objective == "auto" or (config.objective == "filtered" and not config.substeps):
         gain = _gain_of_substeps(model, context, steps, noise_var if noisy else np.zeros(steps.dim))
-    curved = gain > _WORTH
+    curved = gain.is_proven(_PROVEN) and gain.mean > _WORTH
     if config.objective != "auto":
         objective, reason = cast(ObjectiveName, config.objective), "as asked for"
     elif noisy:
         objective, reason = "filtered", noise or "measurement noise is to be learnt"
     elif curved:
         objective = "filtered"
-        reason = f"gaps are long: {_FINE} Euler steps per gap predict {gain:.2g} nats better than one"
+        reason = f"gaps are long: {_FINE} midpoint steps per gap predict {gain.mean:.2g} nats better than an Euler step"
     else:
         objective = "dense"
-        reason = f"one Euler step per gap predicts as well as {_FINE}, and no measurement noise is seen"
+        reason = f"one Euler step per gap predicts as well as {_FINE} finer ones, and no measurement noise is seen"
     noisy = noisy and objective == "filtered"
     substeps = config.substeps or {"dense": 1, "sparse": 10, "filtered": _FINE if curved else 1}[objective]
     look_ahead = config.look_ahead or (1 if not noisy else 2 if substeps > 1 else 8)
@@ -98,13 +101,36 @@ def _measurement_noise(steps: Transitions) -> tuple[Float64[Array, " dim"], str 
 
 
 @torch.no_grad()
-def _gain_of_substeps(model: FIMSDE, context: Context, steps: Transitions, noise_var: Float64[Array, " dim"]) -> float:
-    """How much better many Euler steps per gap predict the next observation than one: nats per component."""
+def _gain_of_substeps(model: FIMSDE, context: Context, steps: Transitions, noise_var: Float64[Array, " dim"]) -> Gain:
+    """How much better many steps per gap predict the next observation than one: nats per component."""
     weight = next(model.parameters())
     scored = Windows(steps, 1, model.config.max_dim, weight.dtype).spread(_STARTS).to(weight.device)
     var = torch.from_numpy(noise_var).to(weight)
-    one, many = (float(filtered_nll(lambda x: model.evaluate(context, x), scored, var, substeps=n)) for n in (1, _FINE))
-    return one - many if np.isfinite(one - many) else 0.0
+    one, many = (
+        window_nll(lambda x: model.evaluate(context, x), scored, var, substeps=n)[0].double().cpu().numpy()
+        for n in (1, _FINE)
+    )
+    return paired_gain(one, many, num_scored(scored, steps.dim)[0].cpu().numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Losses on held-out windows, in the order of time.
+
+    Attributes:
+        losses: Their sum in each window.
+        counts: What each window counts for.
+        log_likelihood: Log density of the windows, normalised, in nats per observed component; all constants included.
+    """
+
+    losses: Float64[Array, " windows"]
+    counts: Int[Array, " windows"]
+    log_likelihood: float
+
+    @property
+    def loss(self) -> float:
+        """Their mean."""
+        return float(self.losses.sum() / self.counts.sum())
 
 
 @dataclass(frozen=True)
@@ -134,21 +160,27 @@ class WindowObjective:
             return filtered_nll(
                 lambda x: model.evaluate(context, x), steps, learner.noise_var(self.dim), substeps=substeps
             )
-        noise = torch.randn(
-            substeps * steps.gaps.shape[-1], *steps.start.shape, dtype=steps.start.dtype, device=steps.start.device
-        )
         loss = transition_nll if self.choice.objective == "dense" else simulation_mse
-        return loss(model, context, steps, noise, substeps=substeps)
+        return loss(model, context, steps, self._noise(steps), substeps=substeps)
 
     @torch.no_grad()
-    def log_likelihood(self, learner: Learner, steps: ScoredSteps) -> float:
-        """Log density of the windows, normalised, in nats per observed component; all constants included."""
-        context = learner.model.encode(self.source)
-        noise_var = learner.noise_var(self.dim)
-        nll = filtered_nll(
-            lambda x: learner.model.evaluate(context, x), steps, noise_var, substeps=self.choice.substeps
-        )
-        return -float(nll)
+    def judge(self, learner: Learner, steps: ScoredSteps, seed: int) -> Judged:
+        """The loss of every window: minus the log-likelihood, or the squared error with the same noise every time."""
+        model, substeps = learner.model, self.choice.substeps
+        context = model.encode(self.source)
+        nll = window_nll(lambda x: model.evaluate(context, x), steps, learner.noise_var(self.dim), substeps=substeps)
+        losses, counts = nll[0].double().cpu().numpy(), num_scored(steps, self.dim)[0].cpu().numpy()
+        log_likelihood = -float(losses.sum() / counts.sum())
+        if self.choice.objective == "sparse":
+            with Processes().randomness(seed):
+                noise = self._noise(steps)
+            errors = simulation_errors(model, context, steps, noise, substeps=substeps)[0]
+            losses, counts = errors.sum(-1).double().cpu().numpy(), np.full(len(errors), errors.shape[-1])
+        return Judged(losses, counts, log_likelihood)
+
+    def _noise(self, steps: ScoredSteps) -> Float[Tensor, "substeps batch starts max_dim"]:
+        number, start = self.choice.substeps * steps.gaps.shape[-1], steps.start
+        return torch.randn(number, *start.shape, dtype=start.dtype, device=start.device)
 
     @torch.no_grad()
     def lost_paths(self, learner: Learner, windows: Windows, seed: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from fimsde.estimation import EstimatedSDE
 from fimsde.model.fim import FIMSDE
 from fimsde.train.finetune_config import ObjectiveName
+from fimsde.train.finetune_proof import Gain
 
 Ended = Literal["finished", "stopped early", "interrupted"]
 
@@ -20,6 +21,9 @@ class Judgement:
         loss: What the best weights are chosen by, smaller is better: minus the log-likelihood, or the squared error of
             the sparse objective. None if it is not finite.
         log_likelihood: Nats per observed component, in the units of the data. None if it is not finite.
+        gain: By how much the loss is smaller than that of the model as it was, where no window counts for more than one
+            nat per component; see `paired_gain`. None if it is not finite.
+        gain_error: Standard error of that, paired over stretches of time. None if it is not finite.
         lost_paths: Of 64 simulated paths, those that left the data by more than their range. Weights that lose more
             than three, and more than the model as it was, are not kept.
     """
@@ -27,7 +31,15 @@ class Judgement:
     iteration: int
     loss: float | None
     log_likelihood: float | None
+    gain: float | None
+    gain_error: float | None
     lost_paths: int
+
+    def is_proven(self, factor: float) -> bool:
+        """Whether the gain is positive, and more than `factor` standard errors."""
+        if self.gain is None or self.gain_error is None:
+            return False
+        return Gain(self.gain, self.gain_error).is_proven(factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +53,7 @@ class Finetuned:
         reason: Why this objective.
         before: The model as it was, on held-out data.
         after: The best weights, on the same data.
+        verdict: In one sentence, what is returned and why.
         curve: All judgements, in the order of iterations.
         iterations: Iterations done.
         ended: "finished", "stopped early" because nothing got better, or "interrupted".
@@ -54,6 +67,7 @@ class Finetuned:
     reason: str
     before: Judgement
     after: Judgement
+    verdict: str
     curve: tuple[Judgement, ...]
     iterations: int
     ended: Ended

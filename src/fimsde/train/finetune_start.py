@@ -12,9 +12,8 @@ from torch import Tensor
 
 from fimsde.model.correction import Correction
 from fimsde.model.fim import Context
-from fimsde.model.rollout import flow
 from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import filtered_nll
+from fimsde.train.finetune_losses import advance, filtered_nll
 from fimsde.train.finetune_parameters import Learner
 from fimsde.train.losses import ScoredSteps
 
@@ -42,7 +41,7 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
         learner: Its correction is changed in place.
         context: What the model has read.
         windows: The data to learn from.
-        substeps: Euler steps per gap.
+        substeps: Steps per gap, as in `filtered_nll`.
     """
     model, dim = learner.model, windows.steps.dim
     correction = model.correction
@@ -119,8 +118,10 @@ def _errors(
     learner: Learner, context: Context, steps: ScoredSteps, substeps: int, dim: int
 ) -> tuple[Float[Tensor, "starts dim"], Float[Tensor, "starts dim"]]:
     """What predictions miss after one gap, and the variance that the diffusion explains."""
-    model = learner.model
-    end = flow(model, context, steps.start, steps.gaps[..., 0], substeps, steps.dims)
+    model, end = learner.model, steps.start
+    for _ in range(substeps):
+        ahead, _ = advance(lambda x: model.evaluate(context, x), end, steps.gaps[..., :1] / substeps, substeps > 1)
+        end = torch.where(steps.dims[:, None], ahead, 0.0)
     _, diffusion = model.evaluate(context, steps.start)
     variance = diffusion.double().square() * steps.gaps[..., :1]
     return (steps.target[:, :, 0] - end).double()[0, :, :dim], variance[0, :, :dim]

@@ -124,11 +124,25 @@ def simulation_mse(
     number of starts, the samples of one start side by side. Both reductions end with a mean over all gaps, starts and
     samples, in which invalid ones count as zero.
     """
+    return simulation_errors(model, context, steps, noise, substeps=substeps, reduction=reduction).mean()
+
+
+def simulation_errors(
+    model: FIMSDE,
+    context: Context,
+    steps: ScoredSteps,
+    noise: Float[Tensor, "substeps batch samples max_dim"],
+    *,
+    substeps: int = 10,
+    reduction: Reduction = "authors",
+) -> Float[Tensor, "batch samples gaps"]:
+    """What `simulation_mse` is the mean of."""
     count = noise.shape[2] // steps.start.shape[1]
     dt = _substep_lengths(steps.gaps, substeps)
     start, target, dt, valid = (t.repeat_interleave(count, dim=1) for t in (steps.start, steps.target, dt, steps.valid))
     ends = rollout(model, context, start, dt, noise, steps.dims)[..., substeps::substeps, :]
-    return _squared_error(ends.flatten(1, 2), target.flatten(1, 2), _scored(valid, steps.dims), reduction).mean()
+    errors = _squared_error(ends.flatten(1, 2), target.flatten(1, 2), _scored(valid, steps.dims), reduction)
+    return errors.unflatten(1, valid.shape[1:])
 
 
 def _squared_error(
