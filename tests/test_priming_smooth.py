@@ -6,10 +6,13 @@ import pytest
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
 from fimsde.priming.candidates import DRIFT_KINDS, ask, make_bank
-from fimsde.priming.cells import BANDWIDTHS
-from fimsde.priming.smooth import smooth
+from fimsde.priming.cells import BANDWIDTHS, gather_cells
+from fimsde.priming.fit import LeftOver, fit_block, fit_step, residual_windows
+from fimsde.priming.smooth import local_corrections, smooth
+from fimsde.priming.windows import to_series
 from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
+from fimsde.systems.canonical import CANONICAL, DEV_SEED, context
 from fimsde.transitions import to_transitions
 
 FULL = DRIFT_KINDS.index("step full")
@@ -50,6 +53,32 @@ def test_noise_gains_nothing_and_a_wave_gains_much():
     assert np.median(noise) < 0.5
     wave = np.array([smooth(*cells(seed, signal=1.0)).gain for seed in range(10)])
     assert wave.max(axis=(1, 2)).min() > 50
+
+
+def test_measurement_noise_gains_nothing_where_a_steep_drift_enlarges_it():
+    """The damped cubic with noise of 5 %: nothing is left over; one scale for all cells would say otherwise."""
+    tr = to_transitions(context(CANONICAL[3], 1, noise_std=0.05, stride=10, seed=DEV_SEED))
+    series = to_series(fit_normaliser(tr).transitions(tr))
+    step, scales = fit_step(series)
+    left = residual_windows(series, scales, fit_block(series, scales, step), noisy=True)
+    found, label = gather_cells(left)
+    own, one = (local_corrections(found, label, left, scales.diffusion_rate, noisy=noisy)[0] for noisy in (True, False))
+    assert own.gain.max() < 3
+    assert one.gain.max() > 10
+
+
+def test_every_window_is_counted_in_the_cell_that_it_is_said_to_be_in():
+    """Times and residuals of the windows with one label add up to those of the cell; light cells are left out."""
+    rng = np.random.default_rng(4)
+    place, time = rng.standard_normal((3000, 3)) * 4, rng.uniform(0.5, 1.5, 3000)
+    rest = rng.standard_normal((3, 3000, 3))
+    left = LeftOver(place, time, *rest)
+    found, label = gather_cells(left)
+    inside = label >= 0
+    assert 0 < (~inside).sum() < 2000
+    np.testing.assert_allclose(np.bincount(label[inside], time[inside]), found.time, rtol=1e-12)
+    residual = np.stack([np.bincount(label[inside], column[inside]) for column in left.residual.T], axis=1)
+    np.testing.assert_allclose(residual, found.residual, rtol=1e-9, atol=1e-9)
 
 
 def test_wells_that_no_cubic_fits_are_found_by_the_local_correction():

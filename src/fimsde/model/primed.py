@@ -286,25 +286,27 @@ class PrimedQueries(nn.Module):
         summary = self.summary(banks)[:, None]
         learned = (banks.reference != COARSE)[:, None, None, None].to(summary)
         trust = learned * F.softplus(self.trust(summary)) + (1 - learned)
-        clean = (banks.reference != 1)[:, None, None, None]
+        drift_trust, diffusion_trust = trust.split(1, -1)
+        # gains are marginal likelihoods and need no trust, but those in g do not know how noise correlates cells
+        local = torch.where((banks.reference == 1)[:, None, None, None], diffusion_trust, 1.0)
         summary = summary.expand(*known.features.shape[:-1], -1)
         h = self.norm(self.narrow(F.gelu(self.widen(torch.cat([known.features, summary], -1)))))
         return Asked(
             h.transpose(1, 2).flatten(0, 1),
             known,
-            _trusts(trust[..., :1], clean, NUM_DRIFT + 1),
-            _trusts(trust[..., 1:], clean, NUM_DIFFUSION + 1),
+            _trusts(NUM_DRIFT + 1, drift_trust, torch.ones_like(drift_trust)),
+            _trusts(NUM_DIFFUSION + 1, diffusion_trust, local),
             learned,
             self.max_dim,
         )
 
 
 def _trusts(
-    trust: Float[Tensor, "batch 1 dim 1"], clean: Bool[Tensor, "batch 1 1 1"], candidates: int
+    candidates: int, trust: Float[Tensor, "batch 1 dim 1"], local: Float[Tensor, "batch 1 dim 1"]
 ) -> Float[Tensor, "batch 1 dim choices"]:
-    """The trust in every choice. Local corrections of clean data need none: their likelihoods are marginal ones."""
-    local = torch.where(clean, torch.ones_like(trust), trust)
-    return torch.cat([trust.expand(*trust.shape[:-1], candidates), local.expand(*trust.shape[:-1], NUM_LOCAL)], -1)
+    """The trust in every choice."""
+    own = [part.expand(*part.shape[:-1], num) for part, num in ((trust, candidates), (local, NUM_LOCAL))]
+    return torch.cat(own, -1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fimsde.priming import compiled, monomials
 from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
 from fimsde.priming.origin import shrunk, sparse_averages
-from fimsde.priming.smooth import Smooth, smooth
+from fimsde.priming.smooth import local_corrections
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
@@ -24,7 +24,6 @@ ODD_PENALTIES = (3.0, 8.0)  # `block` drifts that turn their sign under a reflec
 STEP_DIFFUSION_PENALTIES = (10.0,)  # `step` diffusions that are sparse around an origin of their own
 DIFFUSION_PENALTIES = (4.0, 10.0)  # `block` diffusions of this kind
 EVEN_PENALTIES = (4.0,)  # `block` diffusions that a reflection leaves alone
-_LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
 COARSE = 2
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
@@ -123,8 +122,8 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
     diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, origin)
     noisy = bool(scales.noise_score.max() > _NOISY)
     left_over = residual_windows(series, scales, fits[noisy], noisy=noisy)
-    cells = gather_cells(*left_over)
-    local_drift, local_diffusion_sq = _local(cells, scales.diffusion_rate, *left_over[1:])
+    cells, label = gather_cells(left_over)
+    drift_left, diffusion_left = local_corrections(cells, label, left_over, scales.diffusion_rate, noisy=noisy)
     return Bank(
         drift=drift,
         diffusion_sq=diffusion_sq,
@@ -133,10 +132,10 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         covariance=np.stack([np.linalg.inv(f.drift.precision) for f in fits]),
         reference=COARSE if scales.coarse else int(noisy),
         cells=cells,
-        local_drift=local_drift.weights,
-        local_diffusion_sq=local_diffusion_sq.weights,
-        gain=local_drift.gain,
-        diffusion_gain=local_diffusion_sq.gain,
+        local_drift=drift_left.weights,
+        local_diffusion_sq=diffusion_left.weights,
+        gain=drift_left.gain,
+        diffusion_gain=diffusion_left.gain,
         speed=scales.speed,
         rate=scales.diffusion_rate,
         descriptors=_descriptors(tr, scales, block_lengths(scales, series), cells, origin is not None),
@@ -154,24 +153,6 @@ def ask(bank: Bank, x: Float64[Array, "queries dim"]) -> Primed:
         residual=_smoothed(bank, bank.local_drift, x),
         excess=_smoothed(bank, bank.local_diffusion_sq, x),
     )
-
-
-def _local(
-    cells: Cells,
-    rate: Float64[Array, " dim"],
-    time: Float64[Array, " windows"],
-    residual: Float64[Array, "windows dim"],
-    variation: Float64[Array, "windows dim"],
-    expected: Float64[Array, "windows dim"],
-) -> tuple[Smooth, Smooth]:
-    """Smooth corrections of drift and g; variances of the cells from the fitted g, scaled by those of all windows."""
-    g = np.maximum(cells.expected / cells.time[:, None], _LEAST_RATE * rate)
-    own = np.maximum(expected / time[:, None], _LEAST_RATE * rate)
-    noise = (residual**2).sum(axis=0) / (own * time[:, None]).sum(axis=0)
-    spread = ((variation - expected) ** 2).sum(axis=0) / (own**2 * time[:, None]).sum(axis=0)
-    drift = smooth(cells.place, cells.residual / cells.time[:, None], np.maximum(noise, 1.0) * g / cells.time[:, None])
-    excess = (cells.variation - cells.expected) / cells.time[:, None]
-    return drift, smooth(cells.place, excess, spread * g**2 / cells.time[:, None])
 
 
 def _smoothed(

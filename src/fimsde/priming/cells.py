@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.priming import compiled
-from fimsde.shapes import Array, Float64
+from fimsde.priming.fit import LeftOver
+from fimsde.shapes import Array, Float64, Int
 
 BANDWIDTHS = (0.12, 0.3, 0.75)  # standard deviations of the state
 MAX_CELLS = 192  # the heaviest ones are kept
@@ -35,14 +36,9 @@ class Cells:
     expected: Float64[Array, "cells dim"]
 
 
-def gather_cells(
-    place: Float64[Array, "windows dim"],
-    time: Float64[Array, " windows"],
-    residual: Float64[Array, "windows dim"],
-    variation: Float64[Array, "windows dim"],
-    expected: Float64[Array, "windows dim"],
-) -> Cells:
-    """Sum windows over the finest cubes that are not more than `MAX_CELLS`."""
+def gather_cells(left_over: LeftOver) -> tuple[Cells, Int[Array, " windows"]]:
+    """Sum windows over the finest cubes that are not more than `MAX_CELLS`; also each window's cell, -1 for none."""
+    place, time = left_over.place, left_over.time
     for width in _WIDTHS:
         index = np.floor(np.clip(place, -20.0, 20.0) / width + 0.5).astype(np.int64) + 1000
         key = index @ (2048 ** np.arange(place.shape[1]))
@@ -51,15 +47,21 @@ def gather_cells(
             break
     num = int(label.max()) + 1
     total = np.bincount(label, time, num)
+    heaviest = np.sort(np.argsort(-total, kind="stable")[:MAX_CELLS])
 
     def summed(values: Float64[Array, "windows dim"]) -> Float64[Array, "cells dim"]:
-        return np.stack([np.bincount(label, values[:, j], num) for j in range(values.shape[1])], axis=1)
+        return np.stack([np.bincount(label, column, num)[heaviest] for column in values.T], axis=1)
 
+    number = np.full(num, -1)
+    number[heaviest] = np.arange(len(heaviest))
     cells = Cells(
-        summed(place * time[:, None]) / total[:, None], total, summed(residual), summed(variation), summed(expected)
+        place=summed(place * time[:, None]) / total[heaviest, None],
+        time=total[heaviest],
+        residual=summed(left_over.residual),
+        variation=summed(left_over.variation),
+        expected=summed(left_over.expected),
     )
-    heaviest = np.sort(np.argsort(-total, kind="stable")[:MAX_CELLS])
-    return Cells(*(getattr(cells, name)[heaviest] for name in ("place", "time", "residual", "variation", "expected")))
+    return cells, number[label]
 
 
 def kernel_time(cells: Cells, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries widths"]:

@@ -153,16 +153,27 @@ def fit_block(series: Series, scales: Scales, step: PolynomialFit) -> Polynomial
     )
 
 
-def residual_windows(
-    series: Series, scales: Scales, fit: PolynomialFit, *, noisy: bool
-) -> tuple[
-    Float64[Array, "windows dim"],
-    Float64[Array, " windows"],
-    Float64[Array, "windows dim"],
-    Float64[Array, "windows dim"],
-    Float64[Array, "windows dim"],
-]:
-    """Place, time, drift residual, second moment and its expectation under the fit, for every window."""
+@dataclass(frozen=True)
+class LeftOver:
+    """What a fit leaves over, window by window.
+
+    Attributes:
+        place: Where the window begins, free of the noise inside it.
+        time: Its weighted length.
+        residual: Increment that the drift does not explain.
+        variation: Second moment of the residual, free of measurement noise.
+        expected: What the diffusion expects of `variation`.
+    """
+
+    place: Float64[Array, "windows dim"]
+    time: Float64[Array, " windows"]
+    residual: Float64[Array, "windows dim"]
+    variation: Float64[Array, "windows dim"]
+    expected: Float64[Array, "windows dim"]
+
+
+def residual_windows(series: Series, scales: Scales, fit: PolynomialFit, *, noisy: bool) -> LeftOver:
+    """Residuals of a fit: of single steps, or of hats as long as the noise demands."""
     m = int(np.median(block_lengths(scales, series))) if noisy else 1
     chunks = hat_windows(series, m, scales.noise_var) if noisy else step_windows(series, coarse=scales.coarse)
     rows = []
@@ -172,8 +183,7 @@ def residual_windows(
         g = np.maximum(monomials.evaluate(c.centre, DIFFUSION_DEGREE) @ fit.diffusion_sq.mean.T, 0.0)
         expected = np.where(np.isfinite(q), g * c.length[:, None], 0.0)
         rows.append((c.before, c.length, r, np.where(np.isfinite(q), q, 0.0), expected))
-    place, time, residual, variation, expected = (np.concatenate(column) for column in zip(*rows, strict=True))
-    return place, time, residual, variation, expected
+    return LeftOver(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def _without_noise(r: Float64[Array, "windows dim"], joined: Bool[Array, " windows"]) -> Float64[Array, "windows dim"]:

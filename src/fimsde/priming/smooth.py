@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from fimsde.priming.cells import BANDWIDTHS
-from fimsde.shapes import Array, Float64
+from fimsde.priming.cells import BANDWIDTHS, Cells
+from fimsde.priming.fit import LeftOver
+from fimsde.shapes import Array, Float64, Int
 
 _SIZES = (0.5, 2.0)  # of the process, relative to the excess; the better one is taken
+_LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
+_ALIKE = 10.0  # windows in a cell at which their own spread counts as much as that of all windows
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,39 @@ class Smooth:
 
     weights: Float64[Array, "cells dim widths"]
     gain: Float64[Array, "dim widths"]
+
+
+def local_corrections(
+    cells: Cells, label: Int[Array, " windows"], left_over: LeftOver, rate: Float64[Array, " dim"], *, noisy: bool
+) -> tuple[Smooth, Smooth]:
+    """Smooth corrections of drift and g, with the errors that the fitted g expects of windows, scaled by what is seen.
+
+    With measurement noise every cell has a scale of its own for the drift: noise, and what a steep drift makes of it,
+    is not everywhere the same share of the error.
+    """
+    time, own_time = cells.time[:, None], left_over.time[:, None]
+    g = np.maximum(cells.expected / time, _LEAST_RATE * rate)
+    own = np.maximum(left_over.expected / own_time, _LEAST_RATE * rate)
+    scale = (
+        _spread(left_over.residual**2 / (own * own_time), label, len(time))
+        if noisy
+        else np.maximum((left_over.residual**2).sum(axis=0) / (own * own_time).sum(axis=0), 1.0)
+    )
+    moment = ((left_over.variation - left_over.expected) ** 2).sum(axis=0) / (own**2 * own_time).sum(axis=0)
+    return (
+        smooth(cells.place, cells.residual / time, scale * g / time),
+        smooth(cells.place, (cells.variation - cells.expected) / time, moment * g**2 / time),
+    )
+
+
+def _spread(
+    square: Float64[Array, "windows dim"], label: Int[Array, " windows"], num: int
+) -> Float64[Array, "cells dim"]:
+    """Mean squares of the windows of each cell, few of them drawn towards the mean of all."""
+    inside = label >= 0
+    count = np.bincount(label[inside], minlength=num)[:, None]
+    sums = np.stack([np.bincount(label[inside], column[inside], num) for column in square.T], axis=1)
+    return (sums + _ALIKE * square.mean(axis=0)) / (count + _ALIKE)
 
 
 def smooth(
