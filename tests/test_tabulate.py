@@ -13,11 +13,15 @@ from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.sde import SDE, AffineSDE, FunctionSDE
 from fimsde.simulate import simulate
-from fimsde.tabulate import _interpolate, tabulate
+from fimsde.tabulate import TabulatedSDE, _interpolate, table_around, tabulate
 from problems import OrnsteinUhlenbeck
 
 RNG = np.random.default_rng(0)
-BOXES = {1: (np.array([-1.5]), np.array([2.0])), 2: (np.array([-1.5, -0.5]), np.array([2.0, 1.0]))}
+BOXES = {
+    1: (np.array([-1.5]), np.array([2.0])),
+    2: (np.array([-1.5, -0.5]), np.array([2.0, 1.0])),
+    3: (np.array([-1.5, -0.5, 0.2]), np.array([2.0, 1.0, 1.5])),
+}
 
 
 def swirl(dim, speed=2.0):
@@ -48,7 +52,7 @@ class Counting:
         return self.sde.diffusion(x)
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_table_of_cubics_is_exact_up_to_the_edges_of_the_box(dim):
     cubic = FunctionSDE(
         dim, drift=lambda x: x - x**3 + 2 * x[:, :1] ** 3 * x[:, -1:], diffusion=lambda x: 3 + 0.1 * x**3
@@ -62,10 +66,10 @@ def test_a_table_of_cubics_is_exact_up_to_the_edges_of_the_box(dim):
     assert table.error_bound < 1e-13
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 def test_the_error_falls_with_the_fourth_power_of_the_step(dim):
     (low, high), sde, x = BOXES[dim], swirl(dim), inside(dim)
-    nodes = [9, 17, 33, 65, 129]
+    nodes = [17, 33, 65] if dim == 3 else [9, 17, 33, 65, 129]
     errors = []
     for num in nodes:
         values = sde.drift(regular_grid(low, high, num)).reshape(*(num,) * dim, dim)
@@ -199,10 +203,20 @@ def test_the_box_may_be_chosen():
         np.testing.assert_array_equal(table.drift(np.array([0.5])), sde.drift(np.array([0.5])))
 
 
-def test_a_table_of_three_dimensions_is_refused():
-    sde, _ = estimated(3)
-    with pytest.raises(InvalidObservationsError, match="has 3 dimensions; tables are for one or two"):
-        sde.tabulate()
+def test_a_table_of_four_dimensions_is_refused():
+    sde = FunctionSDE(4, np.zeros_like, np.ones_like)
+    with pytest.raises(InvalidObservationsError, match="has 4 dimensions; tables are for up to three"):
+        tabulate(sde, np.zeros(4), np.ones(4))
+
+
+def test_around_data_an_equation_is_a_table_unless_its_fields_are_not_finite_there():
+    obs = simulate(OrnsteinUhlenbeck(dim=3), np.zeros((1, 3)), np.arange(200) * 0.05, seed=1).observations()
+    table, error = table_around(swirl(3), obs)
+    assert isinstance(table, TabulatedSDE)
+    assert error == table.error_bound < 0.01
+    hole = FunctionSDE(3, lambda x: x / np.linalg.norm(x - table.low, axis=1, keepdims=True), np.ones_like)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert table_around(hole, obs) == (hole, 0.0)
 
 
 @pytest.mark.parametrize(

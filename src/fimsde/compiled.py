@@ -44,3 +44,21 @@ def interpolate_2d(values, low, step, x):
                 for c in range(num_outputs):
                     result[q, c] += v[a] * w[b] * values[i + a, j + b, c]
     return result
+
+
+@njit(cache=True)
+def interpolate_3d(values, low, step, x):
+    """values (nodes, nodes, nodes, outputs) at x (queries, 3), all inside the table."""
+    num_outputs = values.shape[3]
+    result = np.zeros((len(x), num_outputs))
+    u, v, w = np.empty(4), np.empty(4), np.empty(4)
+    for q in range(len(x)):
+        i = stencil((x[q, 0] - low[0]) / step[0], values.shape[0], u)
+        j = stencil((x[q, 1] - low[1]) / step[1], values.shape[1], v)
+        k = stencil((x[q, 2] - low[2]) / step[2], values.shape[2], w)
+        for a in range(4):
+            for b in range(4):
+                for d in range(4):
+                    for c in range(num_outputs):
+                        result[q, c] += u[a] * v[b] * w[d] * values[i + a, j + b, k + d, c]
+    return result

@@ -5,26 +5,22 @@ record, many short tracks, gaps) and simulation differ by the equation alone. Ea
 their spread says which differences mean something.
 """
 
-import warnings
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from fimsde.analysis.result import Result
-from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.errors import ConfigError
 from fimsde.observations import Observations
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
-from fimsde.tabulate import tabulate
+from fimsde.tabulate import table_around
 
 REPLICATES = 20
-_TABLE = {1: 2000, 2: 17_000}  # most nodes of the table from which the fields are taken, by dimension
-_TABLE_ERROR = 0.01  # of the size of the fields: small against what bands say
-_SUBSTEPS = {1: 4, 2: 4}  # per gap; one where no table makes steps cheap
-_MOST_POINTS = {1: 200_000, 2: 100_000, 3: 20_000}  # simulated over all replicates
-_LONGEST = {1: 20_000, 2: 10_000, 3: 1_000}  # points of a path that are replayed
+_SUBSTEPS = 4  # per gap; one where no table makes steps cheap
+_MOST_POINTS = {1: 200_000, 2: 100_000, 3: 50_000}  # simulated over all replicates
+_LONGEST = {1: 20_000, 2: 10_000, 3: 5_000}  # points of a path that are replayed
 _FAR = 100.0  # ranges away from the data at which a path has diverged
 _MOST_LAGS = 2000
 _REGULAR = 0.01  # gaps that differ by less than this share are equal
@@ -91,12 +87,12 @@ def replay(result: Result, *, replicates: int = REPLICATES, seed: int = 0) -> Re
     dim = min(result.dim, 3)
     observed = _part(result.observations, _LONGEST[dim], _MOST_POINTS[dim] // 2)
     replicates = max(2, min(replicates, _MOST_POINTS[dim] // observed.num_points))
-    sde, table_error = tabulated(result, observed)
+    sde, table_error = table_around(result, observed)
     starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
     grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
     low, high = observed.box(_FAR)
     reach = float(np.max(np.abs([low, high])))
-    paths = simulate(sde, starts, grids, substeps=_SUBSTEPS.get(result.dim, 1), seed=seed, limit=reach)
+    paths = simulate(sde, starts, grids, substeps=1 if sde is result else _SUBSTEPS, seed=seed, limit=reach)
     known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
     values = known.reshape(replicates, observed.num_points, result.dim)
     lags = np.arange(_num_lags(observed))
@@ -154,23 +150,6 @@ def _part(observations: Observations, longest: int, most_points: int) -> Observa
         times=observations.times[rows],
         path_starts=np.concatenate([[0], np.cumsum(lengths[paths])]),
     )
-
-
-def tabulated(result: Result, observed: Observations) -> tuple[SDE, float]:
-    """The equation from a table around the data, where long simulations are cheap, and the error of the table.
-
-    The equation itself in three dimensions, and where its fields are not finite.
-    """
-    if result.dim not in _TABLE:
-        return result, 0.0
-    low, high = observed.box(0.25)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # the error is part of the answer
-            table = tabulate(result, low, high, _TABLE_ERROR, _TABLE[result.dim])
-    except InvalidObservationsError:  # fields that are not finite somewhere in the box cannot be interpolated
-        return result, 0.0
-    return table, table.error_bound
 
 
 def _in_grid(observed: Observations, replicates: int, longest: int) -> Bool[Array, "paths times"]:

@@ -10,24 +10,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fimsde.compiled import interpolate_1d, interpolate_2d
+from fimsde.compiled import interpolate_1d, interpolate_2d, interpolate_3d
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.grid import regular_grid
+from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.support import to_locations, to_starts
 
-MAX_NODES = 70_000  # 257 per axis in two dimensions
-_FIRST = 17  # nodes per axis of the coarsest grid
+MAX_NODES = 70_000  # 257 per axis in two dimensions, 33 in three
+_FIRST = {1: 17, 2: 17, 3: 9}  # nodes per axis of the coarsest grid, by dimension
+_AROUND = {1: 2000, 2: 17_000, 3: 36_000}  # most nodes of a table around data, by dimension
+_AROUND_ERROR = 0.01  # of the size of the fields: small against what bands say
 _SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
 
-Table = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"]  # nodes of each axis, then the components
+# nodes of each axis, then the components
+Table = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"] | Float64[Array, "_ _ _ outputs"]
 
 
 @dataclass(frozen=True, eq=False)
 class TabulatedSDE:
-    """An equation in one or two dimensions whose fields are interpolated from a table inside a box.
+    """An equation in up to three dimensions whose fields are interpolated from a table inside a box.
 
     The errors were measured with every other node of the table left out, at all nodes left out; cubic interpolation
     with all of them is better (16 times where the fields are smooth).
@@ -108,14 +112,15 @@ def tabulate(
     """Tabulate drift and diffusion over a box.
 
     Args:
-        sde: Any equation in one or two dimensions.
+        sde: Any equation in up to three dimensions.
         low, high: Corners of the box.
         tolerance: Largest error of interpolation, as a share of the size of each component of the fields.
         max_nodes: Stop refining before the table has more nodes; a warning says what was reached.
     """
     low, high = np.array(low, np.float64), np.array(high, np.float64)
     _check(sde.dim, low, high, tolerance, max_nodes)
-    values = _ask(sde, regular_grid(low, high, _FIRST)).reshape(*(_FIRST,) * sde.dim, -1)
+    first = _FIRST[sde.dim]
+    values = _ask(sde, regular_grid(low, high, first)).reshape(*(first,) * sde.dim, -1)
     share = np.inf
     while share > tolerance and (2 * len(values) - 1) ** sde.dim <= max_nodes:
         values, error = _refine(sde, low, high, values)
@@ -132,17 +137,35 @@ def tabulate(
     return table
 
 
+def table_around(sde: SDE, observations: Observations) -> tuple[SDE, float]:
+    """The equation from a table around data, where long simulations are cheap, and the error of the table.
+
+    The equation itself in more than three dimensions, and where its fields are not finite.
+    """
+    if sde.dim not in _AROUND:
+        return sde, 0.0
+    low, high = observations.box(0.25)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # the error is part of the answer
+            table = tabulate(sde, low, high, _AROUND_ERROR, _AROUND[sde.dim])
+    except InvalidObservationsError:  # fields that are not finite somewhere in the box cannot be interpolated
+        return sde, 0.0
+    return table, table.error_bound
+
+
 def _check(dim: int, low: Float64[Array, "..."], high: Float64[Array, "..."], tolerance: float, max_nodes: int) -> None:
-    if dim > 2:
+    if dim not in _FIRST:
         raise InvalidObservationsError(
-            f"the equation has {dim} dimensions; tables are for one or two. Simulate the equation itself."
+            f"the equation has {dim} dimensions; tables are for up to three. Simulate the equation itself."
         )
     if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
         raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
     if not tolerance > 0:
         raise ConfigError(f"tolerance is {tolerance}; expected a positive share of the size of the field.")
-    if max_nodes < (2 * _FIRST - 1) ** dim:
-        raise ConfigError(f"max_nodes is {max_nodes}; expected at least {(2 * _FIRST - 1) ** dim}.")
+    fewest = (2 * _FIRST[dim] - 1) ** dim
+    if max_nodes < fewest:
+        raise ConfigError(f"max_nodes is {max_nodes}; expected at least {fewest}.")
 
 
 def _ask(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
@@ -181,4 +204,5 @@ def _interpolate(
     values: Table, low: Float64[Array, " dim"], high: Float64[Array, " dim"], x: Float[Array, "queries dim"]
 ) -> Float64[Array, "queries outputs"]:
     step = (high - low) / (len(values) - 1)
-    return (interpolate_1d if len(low) == 1 else interpolate_2d)(values, low, step, x)
+    interpolate = (interpolate_1d, interpolate_2d, interpolate_3d)[len(low) - 1]
+    return interpolate(values, low, step, x)

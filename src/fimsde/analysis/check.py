@@ -27,6 +27,7 @@ from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import simulate
+from fimsde.tabulate import table_around
 from fimsde.transitions import to_transitions
 
 FALSE_ALARM = 0.01  # per verdict
@@ -35,6 +36,7 @@ _FEWEST = 100  # transitions after subsampling
 _FEW, _SOME = 128, 1000  # transitions
 _MOST_STATES = 2000  # at which estimates are compared
 _SIMULATED, _STEPS = 50, 250  # paths and steps for the share of extrapolation
+_SUBSTEPS = 4  # per step; one where no table makes them cheap
 
 Status = Literal["good", "caution", "bad"]
 
@@ -239,7 +241,9 @@ def _extrapolation(
     rng = np.random.default_rng(seed)
     starts = steps.y[rng.integers(len(steps), size=_SIMULATED)]
     num = min(_STEPS, len(steps))
-    paths = simulate(sde, starts, np.arange(num + 1) * float(np.median(steps.dtau)), seed=seed)
+    table, _ = table_around(sde, observations)
+    times = np.arange(num + 1) * float(np.median(steps.dtau))
+    paths = simulate(table, starts, times, substeps=1 if table is sde else _SUBSTEPS, seed=seed)
     states = paths.values[paths.mask]
     share = 1 - float(np.mean(inside(states))) * paths.mask.mean()  # states that no longer exist are outside, too
     status: Status = "bad" if share > 0.25 else "caution" if share > 0.05 else "good"

@@ -48,14 +48,14 @@ def simulate(
     columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     result = table.open_result(source, columns, weights)
     from fimsde.cli.progress import Watched, bar
-    from fimsde.replay import tabulated
     from fimsde.simulate import simulate as march
+    from fimsde.tabulate import table_around
 
     assert result.observations is not None, "an estimate has its data"
     starts = _starts(start, paths, result.observations, seed)
     times = _times(duration, step, result.observations)
     with new_file(out) as file:
-        sde, _ = tabulated(result, result.observations)
+        sde, _ = table_around(result, result.observations)
         with bar(substeps * (len(times) - 1), "simulate") as tell:
             found = march(Watched(sde, tell), starts, times, substeps=substeps, seed=seed)
         _write(file, found, result.names)
