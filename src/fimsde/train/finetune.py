@@ -155,7 +155,7 @@ class _Run:
                 self.out,
                 settings=self.settings,
                 resume=resume,
-                milestone=lambda state: self._judge(state.step) or state.step >= until,
+                milestone=lambda state: self._reach(state.step) or state.step >= until,
                 options=options,
             )
         return self._finish(observations, state)
@@ -179,6 +179,11 @@ class _Run:
             raise CheckpointError(
                 f"{self.out} holds a finetuning run. Resume it with --resume (resume=True), or choose a new folder."
             )
+
+    def _reach(self, iteration: int) -> bool:
+        """Judge where it is planned. An interrupt in between decides nothing, so the resumed run is the same."""
+        planned = iteration % self.config.validation_interval == 0 or iteration == self.config.iterations
+        return self._judge(iteration) if planned else False
 
     def _judge(self, iteration: int) -> bool:
         """Judge the weights, keep them if they are the best so far; True if it is time to end."""
