@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import fimsde
-from fimsde.analysis.check import FALSE_ALARM, Checks, Verdict, check, sampling_interval, subsampled
+from fimsde.analysis.check import FALSE_ALARM, Checks, Verdict, check, sampling_interval, step_error, subsampled
 from fimsde.analysis.residuals import autocorrelation, measurement_noise, memory, non_normality, residuals
 from fimsde.baselines import kramers_moyal
 from fimsde.errors import ConfigError
@@ -111,6 +111,27 @@ def test_a_hidden_velocity_is_noticed():
     assert found["residual whiteness"].status == "bad"
     assert "component" in found["Markov property"].next_step
     assert found.status == "bad"
+
+
+def test_the_error_of_a_step_of_a_linear_system_is_that_of_the_formula():
+    """Along an Euler step the drift -theta x changes by theta^2 x dt; half of it, times dt, against sigma sqrt(dt)."""
+    ou = OrnsteinUhlenbeck(theta=2.0, sigma=0.5)
+    x = np.random.default_rng(3).standard_normal(1000)
+    starts = x[:-1]
+    expected = 2.0**2 * 0.3**1.5 / 2 / 0.5 * np.sqrt(np.mean(starts**2))
+    assert step_error(ou, fimsde.read(x, dt=0.3)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("gap", "is_long"), [(0.1, True), (0.002, False)])
+def test_observations_far_apart_are_not_blamed_on_hidden_components(gap, is_long):
+    """The equation is right; at long gaps a straight step misses the turn of a fast rotation with little noise."""
+    turning = FunctionSDE(2, lambda x: 3 * np.stack([x[:, 1], -x[:, 0]], 1) - 0.1 * x, lambda x: np.full_like(x, 0.1))
+    start, times = np.array([[1.0, 0.0]]), gap * np.arange(1500)
+    obs = fimsde.simulate(turning, start, times, substeps=20, seed=2).observations()
+    found = fimsde.result(turning, obs).check()["residual whiteness"]
+    assert (found.status != "good") == is_long
+    assert ("too far apart" in found.next_step) == is_long
+    assert "add a component" not in found.next_step
 
 
 def test_jumps_are_noticed():

@@ -5,7 +5,7 @@ becomes "bad" only if the effect is also large. Thresholds of size keep long rec
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -37,6 +37,9 @@ _FEW, _SOME = 128, 1000  # transitions
 _MOST_STATES = 2000  # at which estimates are compared
 _SIMULATED, _STEPS = 50, 250  # paths and steps for the share of extrapolation
 _SUBSTEPS = 4  # per step; one where no table makes them cheap
+
+_LONG_STEP = 0.1  # of the noise in a step: an Euler step that is off by more leaves residuals that are not noise
+_OF_EULER_STEPS = ("residual whiteness", "residual normality", "Markov property", "sampling interval")
 
 Status = Literal["good", "caution", "bad"]
 
@@ -110,7 +113,7 @@ def check(
     r = residuals(sde, observations)
     if len(r.values) < 20:
         raise ConfigError(f"{len(r.values)} transitions are too few to check anything; at least 20 are needed.")
-    names = observations.names
+    names, miss = observations.names, step_error(sde, observations)
     verdicts: list[Verdict] = []
     for judge in (
         lambda: _amount(observations),
@@ -121,7 +124,7 @@ def check(
         *([lambda: sampling_interval(sde, observations, refit)] if refit is not None else []),
         lambda: _extrapolation(sde, observations, inside, seed),
     ):
-        verdicts.append(judge())
+        verdicts.append(_with_long_steps(judge(), miss))
         if progress is not None:
             progress(verdicts[-1].name)
     return Checks(tuple(verdicts))
@@ -140,6 +143,34 @@ def subsampled(observations: Observations, factor: int) -> Observations:
     if not rows:
         raise ConfigError(f"no path has two observations left after keeping every {factor}-th.")
     return as_paths(observations, rows)
+
+
+def step_error(sde: SDE, observations: Observations) -> float:
+    """How far an Euler step over an observed gap is off, in standard deviations of its noise, in the worst component.
+
+    Half the change of the drift along the step: what a step in two halves would add.
+    """
+    steps = to_transitions(observations)
+    rows = slice(None, None, -(-len(steps) // _MOST_STATES))
+    y, dtau = steps.y[rows], steps.dtau[rows, None]
+    drift, diffusion = fields(sde, y)
+    later, _ = fields(sde, y + drift * dtau)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        miss = np.abs(later - drift) / 2 * np.sqrt(dtau) / diffusion  # (n, dim)
+    known = np.isfinite(miss)
+    squares = np.where(known, miss, 0.0) ** 2
+    return float(np.sqrt(squares.sum(axis=0) / np.maximum(known.sum(axis=0), 1)).max())
+
+
+def _with_long_steps(verdict: Verdict, miss: float) -> Verdict:
+    """The verdict; where steps are too long for it, that is the next step, whatever else may be the matter."""
+    if miss <= _LONG_STEP or verdict.status == "good" or verdict.name not in _OF_EULER_STEPS:
+        return verdict
+    advice = (
+        f"Observations may be too far apart for this test: one Euler step is off by {miss:.2g} standard deviations of its "
+        "noise. Observe more often, or finetune, which takes sub-steps."
+    )
+    return replace(verdict, next_step=advice)
 
 
 def _amount(observations: Observations) -> Verdict:
