@@ -167,8 +167,8 @@ def _with_long_steps(verdict: Verdict, miss: float) -> Verdict:
     if miss <= _LONG_STEP or verdict.status == "good" or verdict.name not in _OF_EULER_STEPS:
         return verdict
     advice = (
-        f"Observations may be too far apart for this test: one Euler step is off by {miss:.2g} standard deviations of its "
-        "noise. Observe more often, or finetune, which takes sub-steps."
+        f"Observations may be too far apart for this test: one Euler step is off by {miss:.2g} standard deviations of "
+        "its noise. Observe more often, or finetune, which takes sub-steps."
     )
     return replace(verdict, next_step=advice)
 
