@@ -140,6 +140,17 @@ def test_the_page_estimates_and_shows_names_as_they_are(page):
 
 
 @pytest.mark.filterwarnings("default")
+def test_the_page_guesses_clock_ids_and_numbers(page):
+    """So that most tables need no choice; what is guessed wrong can be changed."""
+    rows = "".join(f"cell {i % 2},{i},{0.1 * i},red,{i * i}\n" for i in range(20))
+    table = ("data.csv", b"Track_ID,time,x,colour,y\n" + rows.encode(), "text/csv")
+    page.file_uploader[0].set_value(table).run()
+    assert labelled(page.selectbox, "Time").value == "time"
+    assert labelled(page.selectbox, "Column that tells").value == "Track_ID"
+    assert page.multiselect[0].value == ["x", "y"]
+
+
+@pytest.mark.filterwarnings("default")
 def test_the_page_refuses_with_a_sentence(page):
     page.file_uploader[0].set_value(("data.csv", b"t,x\n0,1\n1,oops\n2,3\n", "text/csv")).run()
     labelled(page.button, "Estimate").click().run()

@@ -158,6 +158,12 @@ def raw_paths(
     return paths, None
 
 
+def begins_with_number(table: Table, column: str) -> bool:
+    """Whether the first cell that is not missing is a number in any spelling, whatever comes after it."""
+    first = next((cell for cell in table.frame.get_column(column).to_list() if not is_missing(cell)), 0.0)
+    return is_real(first) or (isinstance(first, str) and _is_number(first.replace(",", ".", 1)))
+
+
 def _value_columns(table: Table, time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
     present = table.frame.columns
     taken = [column for column in (time, path) if column is not None]

@@ -1,6 +1,7 @@
 """The page of the app, run by streamlit from top to bottom whenever something is chosen."""
 
 import mimetypes
+import re
 
 import numpy as np
 import streamlit as st
@@ -18,6 +19,7 @@ SEPARATORS = {"comma": None, "semicolon": ";", "tab": "tab", "space": " "}
 DECIMALS = {"point": None, "comma": ","}
 MISSING = {"refuse the table": "error", "leave the observation out": "drop"}
 MOST = 3  # components of a state
+IDS = re.compile(r"(.*[\W_])?(id|path|track|particle|trajectory)", re.IGNORECASE)  # names of columns of path ids
 TYPES = ["csv", "txt", "tsv", "parquet", "pq"]
 
 
@@ -61,17 +63,20 @@ def _settings(upload: Upload) -> tuple[Columns, BandSettings] | None:
         separator = SEPARATORS[st.selectbox("Between the cells", SEPARATORS)] if is_csv else None
         decimal = DECIMALS[st.selectbox("Decimal sign", DECIMALS)] if is_csv else None
         missing = MISSING[st.selectbox("Empty cells", MISSING)]
-    names = upload.columns(separator, decimal)
+    numeric = upload.columns(separator, decimal)
+    names = list(numeric)
     clock = next((i for i, name in enumerate(names) if name.strip().lower() in CLOCKS), -1)
     left, right = st.columns(2)
     time = left.selectbox("Time", [*names, NO_CLOCK], index=clock if clock >= 0 else len(names))
     has_clock = time != NO_CLOCK
     gap = right.number_input("Gap between rows, if constant", value=1.0, min_value=0.0, format="%g", disabled=has_clock)
     left, right = st.columns(2)
-    path = left.selectbox("Column that tells paths apart", [NO_PATH, *names])
+    ids = next((1 + i for i, name in enumerate(names) if IDS.fullmatch(name.strip())), 0)
+    path = left.selectbox("Column that tells paths apart", [NO_PATH, *names], index=ids)
     unit = right.text_input("Unit of time (for dates: s, min, h, D)", "")
     free = [name for name in names if name not in (time, path)]
-    values = st.multiselect("State: one to three columns", free, default=free[:1], max_selections=MOST)
+    likely = [name for name in free if numeric[name]]
+    values = st.multiselect("State: one to three columns", free, default=likely[:MOST], max_selections=MOST)
     with st.expander("Bands and seed"):
         resamples = st.number_input("Times the data are drawn again for bands (0: no bands)", 0, 1000, 50)
         level = st.slider("Level of the bands", 0.5, 0.99, 0.9)

@@ -31,11 +31,12 @@ class Upload:
     name: str
     content: bytes
 
-    def columns(self, separator: str | None, decimal: str | None) -> list[str]:
-        """Names of the columns."""
+    def columns(self, separator: str | None, decimal: str | None) -> dict[str, bool]:
+        """Names of the columns, and whether they begin with a number."""
         with _on_disk(self) as place:
             try:
-                return list(tables.open_table(place.file, None, None, to_separator(separator), decimal).frame.columns)
+                table = tables.open_table(place.file, None, None, to_separator(separator), decimal)
+                return {name: tables.begins_with_number(table, name) for name in table.frame.columns}
             except InvalidObservationsError as error:
                 raise InvalidObservationsError(place.named(as_options(str(error)))) from error
 
