@@ -7,16 +7,10 @@ import typer
 from fimsde.cli import table
 
 
+@table.with_columns
 def check(
     source: table.Source,
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
+    columns: table.Columns,
     weights: table.Weights = None,
     seed: table.Seed = 0,
     as_json: table.AsJson = False,
@@ -25,7 +19,6 @@ def check(
 
     Example: fimsde check tracks.csv --time t --values x,y --path track_id
     """
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     result = table.open_result(source, columns, weights)
     from fimsde.analysis.check import num_verdicts
     from fimsde.cli.progress import bar

@@ -12,16 +12,10 @@ if TYPE_CHECKING:
     from fimsde.analysis.compare import Comparison
 
 
+@table.with_columns
 def compare(
     data: table.Data,
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
+    columns: table.Columns,
     methods: Annotated[str | None, typer.Option(help="Comma-separated; default: all that need no training.")] = None,
     seed: table.Seed = 0,
     as_json: table.AsJson = False,
@@ -30,7 +24,6 @@ def compare(
 
     Example: fimsde compare tracks.csv --time t --values x --methods ours,kramers-moyal,bisde
     """
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     observations = table.read_table(data, columns)
     from fimsde.analysis.compare import DEFAULT
     from fimsde.analysis.compare import Comparison as Scores

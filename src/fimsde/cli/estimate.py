@@ -11,17 +11,11 @@ from fimsde.cli.output import new_folder
 from fimsde.errors import ConfigError
 
 
+@table.with_columns
 def estimate(
     data: table.Data,
+    columns: table.Columns,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("result"),
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
     weights: table.Weights = None,
     origin: Annotated[
         str | None,
@@ -44,7 +38,6 @@ def estimate(
     from fimsde.plots import BandSettings
 
     table.check_bands(resamples, level)
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     place = _to_origin(origin)
     observations = table.read_table(data, columns)
     if out.is_dir() and not overwrite:

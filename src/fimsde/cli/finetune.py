@@ -12,17 +12,11 @@ if TYPE_CHECKING:
     from fimsde.train.finetune_result import Finetuned, Judgement
 
 
+@table.with_columns
 def finetune(
     data: table.Data,
+    columns: table.Columns,
     out: Annotated[Path, typer.Option(help="Folder for weights, report, curve, log and checkpoints.")],
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
     weights: table.Weights = None,
     objective: Annotated[str, typer.Option(help="auto, dense, sparse (the paper's) or filtered.")] = "auto",
     iterations: Annotated[int, typer.Option(min=0, help="Iterations of training.")] = 100,
@@ -56,7 +50,6 @@ def finetune(
         seed=seed,
         **{name: value for name, value in given.items() if value is not None},
     )
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     observations, model = table.read_table(data, columns), table.find_weights(weights)
     if threads is not None:
         torch.set_num_threads(threads)

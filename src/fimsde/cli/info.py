@@ -9,18 +9,12 @@ import typer
 from fimsde.cli import table
 
 
+@table.with_columns
 def info(
+    columns: table.Columns,
     source: Annotated[
         Path | None, typer.Argument(help="A folder made by `fimsde estimate`, or a table; default: the installation.")
     ] = None,
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
     as_json: table.AsJson = False,
 ) -> None:
     """Print versions and the bundled model, or a summary of a result or a table.
@@ -30,11 +24,9 @@ def info(
     if source is None:
         record = _installation()
     elif source.is_dir():
-        columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
         result = table.open_result(source, columns, None)
         record = {"method": result.method, **_data(result.observations)}
     else:
-        columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
         record = _data(table.read_table(source, columns))
     typer.echo(json.dumps(record, indent=1) if as_json else "\n".join(f"{k}: {_text(v)}" for k, v in record.items()))
 

@@ -9,17 +9,11 @@ import typer
 from fimsde.cli import table
 
 
+@table.with_columns
 def report(
     source: table.Source,
+    columns: table.Columns,
     out: Annotated[Path, typer.Option(help="The page; replaced if it exists.")] = Path("report.html"),
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
     weights: table.Weights = None,
     resamples: table.Resamples = 50,
     level: table.Level = 0.9,
@@ -31,7 +25,6 @@ def report(
     Example: fimsde report result --out report.html --seed 1
     """
     table.check_bands(resamples, level)
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     result = table.open_result(source, columns, weights)
     from fimsde.cli.progress import bar
     from fimsde.plots import BandSettings

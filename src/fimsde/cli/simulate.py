@@ -21,22 +21,16 @@ _SUBSTEPS = 4
 _LONG = 1000  # rows by default, at most
 
 
+@table.with_columns
 def simulate(
     source: table.Source,
+    columns: table.Columns,
     out: Annotated[Path, typer.Option(help="The table to write; must not exist.")] = Path("paths.csv"),
     paths: Annotated[int, typer.Option(min=1, help="How many paths.")] = 10,
     start: Annotated[str | None, typer.Option(help="First state, e.g. 0.5,1; default: observed states.")] = None,
     duration: Annotated[float | None, typer.Option(help="Time from first to last row; default: as the data.")] = None,
     step: Annotated[float | None, typer.Option(help="Time between rows; default: as the data.")] = None,
     substeps: Annotated[int, typer.Option(min=1, help="Steps of the simulation between rows.")] = _SUBSTEPS,
-    time: table.Time = None,
-    values: table.Values = None,
-    path: table.PathColumn = None,
-    dt: table.Gap = None,
-    time_unit: table.TimeUnit = None,
-    separator: table.Separator = None,
-    decimal: table.Decimal = None,
-    missing: table.Missing = "error",
     weights: table.Weights = None,
     seed: table.Seed = 0,
     as_json: table.AsJson = False,
@@ -45,7 +39,6 @@ def simulate(
 
     Example: fimsde simulate result --paths 100 --duration 50 --step 0.1 --out paths.csv
     """
-    columns = table.Columns(time, values, path, dt, time_unit, separator, decimal, missing)
     result = table.open_result(source, columns, weights)
     from fimsde.cli.progress import Watched, bar
     from fimsde.simulate import simulate as march

@@ -1,10 +1,13 @@
 """The options that say what a table holds, the same for every command that reads one, and results on disk."""
 
 import csv
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +37,18 @@ Level = Annotated[float, typer.Option(help="Share of the intervals that should c
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 
 
+_OPTIONS = {
+    "time": Time,
+    "values": Values,
+    "path": PathColumn,
+    "dt": Gap,
+    "time_unit": TimeUnit,
+    "separator": Separator,
+    "decimal": Decimal,
+    "missing": Missing,
+}
+
+
 @dataclass(frozen=True)
 class Columns:
     """What a table holds; see the options above."""
@@ -56,6 +71,26 @@ class Columns:
         if not self.values:
             return None
         return [v.strip() for v in self.values.split(",")] if isinstance(self.values, str) else list(self.values)
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say what a table holds, in place of its parameter `columns`."""
+    own = signature(command).parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(columns=Columns(**{name: given.pop(name) for name in _OPTIONS}), **given)
+
+    before = [p for p in own.values() if p.default is Parameter.empty and p.name != "columns"]
+    after = [p for p in own.values() if p.default is not Parameter.empty]
+    options = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=getattr(Columns, name), annotation=kind)
+        for name, kind in _OPTIONS.items()
+    ]
+    every = [*before, *options, *after]
+    run.__signature__ = Signature(every)  # type: ignore[attr-defined]  # what typer reads
+    run.__annotations__ = {p.name: p.annotation for p in every}
+    return run
 
 
 def read_table(file: Path, columns: Columns) -> Observations:
