@@ -30,7 +30,7 @@ _FINE = 5  # midpoint steps with which one Euler step is compared
 _WORTH = 1e-3  # nats per component from which on they are worth their cost
 _PROVEN = 2.0  # standard errors that their gain must be above zero
 _EVALUATIONS = 2048  # of the model in an iteration, about
-_STARTS = 1024  # at which a gap is looked at
+_STARTS = 4096  # at which a gap is looked at
 _PATHS, _PATH_STEPS = 64, 128  # simulated to see whether an equation explodes
 
 
