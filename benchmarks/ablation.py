@@ -22,9 +22,9 @@ from bank_canonical import PUBLISHED
 from model_canonical import errors
 from torch.utils.data import Dataset
 
+from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import Banks
 from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
 from fimsde.systems.canonical import CANONICAL
 from fimsde.train.batches import Batch, StreamedBatches

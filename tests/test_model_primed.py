@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from fimsde.errors import ConfigError
 from fimsde.estimation import estimate
+from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import answers, to_banks
+from fimsde.model.primed import answers
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
 from fimsde.priming.candidates import ask, make_bank

@@ -93,7 +93,7 @@ def test_the_primed_objective_is_its_formula():
     batch = replace(batch, scored=scored)
     context = model.encode(batch.source)
     drift, diffusion = model.evaluate(context, batch.x)
-    asked = model.locations(batch.source, batch.x)
+    asked = model.locations(model.locations.prepare(batch.source), batch.x)
     raw = model.log_variance_operator(asked.h, context.log_variance, context.mask, 1024)
     scales, dim = asked.log_scales(raw), batch.source.dim
     least = {"drift": batch.source.speed**2, "diffusion": 0.1 * batch.source.rate}
@@ -166,7 +166,7 @@ def test_a_fresh_primed_model_starts_near_its_best_candidates():
     config = TrainConfig.preset("primed-tiny")
     batch, model = StreamedBatches(config)[0], new_model(config).requires_grad_(False)
     context = model.encode(batch.source)
-    asked = model.locations(batch.source, batch.x)
+    asked = model.locations(model.locations.prepare(batch.source), batch.x)
     raw = model.drift_operator(asked.h, context.drift, context.mask, 1024)
     sparse = [i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin")]
     best = raw[..., :-1].softmax(-1)[..., sparse].sum(-1)

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from fimsde.export.inputs import BANK
 from fimsde.model.attention import CrossAttention, KeysValues
+from fimsde.model.banks import Banks
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE, Source
 from fimsde.model.operator import FunctionalLayer, Operator
-from fimsde.model.primed import Banks
 
 ENCODED = ("keys", "values")
 ANSWERS = ("drift", "diffusion", "log_variance")
@@ -52,7 +52,7 @@ class HeadGraph(nn.Module):
         data = dict(inputs)
         x, keys, values = (data.pop(name) for name in ("x", *ENCODED))
         x = F.pad(x, (0, self.max_dim - self.dim))[None]
-        asked = self.locations(_source(data) if data else None, x)
+        asked = self.locations(self.locations.prepare(_source(data)) if data else None, x)
         layers = iter([KeysValues(k, v) for k, v in zip(keys.unbind(), values.unbind(), strict=True)])
         stacks = [cast(Operator, stack) for stack in self.stacks]
         raw = [stack.rows(asked.h, tuple(islice(layers, len(stack.layers))), None) for stack in stacks]

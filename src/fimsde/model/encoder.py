@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from fimsde.errors import InvalidObservationsError
 from fimsde.model.attention import LinearAttention, ResidualBlock
+from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
-from fimsde.model.primed import Banks, CellFeatures
+from fimsde.model.primed import CellFeatures
 from fimsde.transitions import Transitions
 
 

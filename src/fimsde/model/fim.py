@@ -10,12 +10,13 @@ from huggingface_hub import ModelHubMixin
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fimsde.model.banks import Banks, to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.correction import Correction
 from fimsde.model.encoder import Encoder, Tokens, to_tokens
 from fimsde.model.initialise import initialise
 from fimsde.model.operator import LayerContext, Operator
-from fimsde.model.primed import Banks, PrimedQueries, to_banks
+from fimsde.model.primed import Prepared, PrimedQueries
 from fimsde.model.queries import PlainQueries
 from fimsde.model.untrusted import read_json, read_tensors
 from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
@@ -33,12 +34,14 @@ class Context:
 
     Attributes:
         source: The data as the model read them.
+        queries: What queries need to know before they read; plain ones need nothing.
         encoded: Encoded transitions or cells.
         mask: True for real ones; None when all are, which is the fast case.
         drift, diffusion, log_variance: Keys and values of each functional layer of the three stacks.
     """
 
     source: Source
+    queries: Prepared | None
     encoded: Float[Tensor, "rows n embed"]
     mask: Bool[Tensor, "rows n"] | None
     drift: tuple[LayerContext, ...]
@@ -92,6 +95,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         masked = not bool(mask.all())
         return Context(
             source=source,
+            queries=self.locations.prepare(source),
             encoded=encoded,
             mask=mask if masked else None,
             drift=self.drift_operator.project(encoded, masked=masked),
@@ -103,7 +107,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
         """Drift f at each location. Padded components carry numbers without meaning."""
-        asked = self.locations(context.source, x)
+        asked = self.locations(context.queries, x)
         drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
         return drift if self.correction is None else self.correction.drift(drift, x)
 
@@ -111,7 +115,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
         """Diffusion sqrt(g) at each location, not negative. Padded components carry numbers without meaning."""
-        asked = self.locations(context.source, x)
+        asked = self.locations(context.queries, x)
         diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
         return diffusion if self.correction is None else self.correction.diffusion(diffusion, x)
 
@@ -119,7 +123,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
         """Drift and diffusion at each location."""
-        asked = self.locations(context.source, x)
+        asked = self.locations(context.queries, x)
         drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
         diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
         if self.correction is None:
@@ -133,7 +137,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
 
         Nothing that trains U moves the encoder or the queries.
         """
-        asked = self.locations(context.source, x)
+        asked = self.locations(context.queries, x)
         return asked.log_variance(
             self.log_variance_operator(asked.h.detach(), context.log_variance, context.mask, chunk)
         )

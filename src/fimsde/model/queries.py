@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
 
 
 class PlainQueries(nn.Linear):
@@ -19,7 +18,10 @@ class PlainQueries(nn.Linear):
         super().__init__(config.max_dim, config.embed)
         self.drift_outputs = self.diffusion_outputs = config.max_dim
 
-    def forward(self, source: Tokens | None, x: Float[Tensor, "batch queries max_dim"]) -> "PlainAsked":  # type: ignore[override]
+    def prepare(self, source: object) -> None:
+        """Plain queries know nothing of the context before they read it."""
+
+    def forward(self, prepared: None, x: Float[Tensor, "batch queries max_dim"]) -> "PlainAsked":  # type: ignore[override]
         return PlainAsked(super().forward(x))
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
 from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError
+from fimsde.model.banks import Banks, to_banks
 from fimsde.model.encoder import Tokens, to_tokens
-from fimsde.model.primed import Banks, to_banks
 from fimsde.priming.candidates import Bank, make_bank
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.dataset import Dataset

@@ -22,7 +22,7 @@ from torch.utils.data import Dataset as TorchDataset
 from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
-from fimsde.model.primed import Banks
+from fimsde.model.banks import Banks
 from fimsde.priming.cells import MAX_CELLS
 from fimsde.prior.equation import Equation, draw_equation
 from fimsde.prior.shards import partial_files, write_atomically

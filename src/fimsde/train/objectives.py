@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from fimsde.errors import ConfigError
+from fimsde.model.banks import Banks
 from fimsde.model.fim import CHUNK, FIMSDE
-from fimsde.model.primed import Asked, Banks
+from fimsde.model.primed import Asked
 from fimsde.train.batches import Batch
 from fimsde.train.config import TrainConfig
 from fimsde.train.losses import Reduction, supervised_loss
@@ -72,7 +73,7 @@ def primed_objective(model: FIMSDE, batch: Batch) -> Loss:
     as much as halving a large one, so that easy contexts are not forgotten over hard ones.
     """
     context = model.encode(batch.source)
-    asked = model.locations(batch.source, batch.x)
+    asked = model.locations(context.queries, batch.x)
     assert isinstance(asked, Asked), "checked by choose_objective"
     drift, diffusion, log_variance = (
         operator(h, keys_values, context.mask, CHUNK)
