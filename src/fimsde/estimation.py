@@ -104,7 +104,7 @@ class EstimatedSDE(Result):
         tolerance: float = 1e-3,
         max_nodes: int = MAX_NODES,
     ) -> TabulatedSDE:
-        """A table of the fields that answers thousands of times faster; see `fimsde.tabulate`. One or two dimensions.
+        """A table of the fields that answers thousands of times faster; see `fimsde.tabulate`.
 
         Args:
             box: Lower and upper corner; by default those of the data, widened by a quarter of the range on every side.

@@ -47,7 +47,7 @@ class Banks:
 
     @cached_property
     def drift_choices(self) -> Float[Tensor, "batch terms columns"]:
-        """Coefficients of all choices of the drift, but for what local corrections add: every component's in turn."""
+        """Coefficients of the choices of the drift that are not zero, without local corrections, by component."""
         return _columns(self.drift, self.reference, _BLOCK)
 
     @cached_property
@@ -112,9 +112,9 @@ def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks
 def _columns(
     candidates: Float[Tensor, "batch candidates dim terms"], reference: Int[Tensor, " batch"], block: int
 ) -> Float[Tensor, "batch terms columns"]:
-    """The candidates, zero, and the full fit that holds for these data, once for each local correction."""
+    """The candidates, and the full fit that holds for these data once for each local correction."""
     full = torch.where((reference == 1)[:, None, None], candidates[:, block], candidates[:, 0])[:, None]
-    choices = torch.cat([candidates, torch.zeros_like(full), full.expand(-1, len(BANDWIDTHS), -1, -1)], 1)
+    choices = torch.cat([candidates, full.expand(-1, len(BANDWIDTHS), -1, -1)], 1)
     return choices.permute(0, 3, 2, 1).flatten(2)
 
 
