@@ -27,6 +27,7 @@ _PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
 _BEST = DRIFT_KINDS.index("block origin 4")  # drift candidate the others are compared with
 TRUST = -1.0  # before softplus: about a third of the log likelihood counts, before training
 _NOTHING = 1e-30  # in place of zero under a square root, whose slope there would be infinite
+_FAINTEST = -80.0  # exponent of the smallest weight of a cell: beyond it float32 has slow numbers only
 _FAR = 8.0  # standard deviations at which places are told apart no longer
 QUERY_FEATURES = DRIFT_CHOICES + NUM_DRIFT + 2 + 4 * NUM_LOCAL + DIFFUSION_CHOICES + 2 + _PLACE
 CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION + 2 * NUM_LOCAL
@@ -83,9 +84,10 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Around each location: time, local corrections of drift and g, and the residual in standard errors."""
     dim = banks.dim
-    distance = ((x[:, :, None] - banks.place[:, None]) ** 2).sum(-1)  # (batch, queries, cells)
+    distance = sum((x[:, :, None, j] - banks.place[:, None, :, j]) ** 2 for j in range(dim))  # (batch, queries, cells)
     sharpness = torch.tensor([-0.5 / b**2 for b in BANDWIDTHS], dtype=x.dtype, device=x.device)
-    near = torch.exp(sharpness[:, None, None, None] * distance) @ banks.local_sums
+    exponent = (sharpness[:, None, None, None] * distance).clamp_min(_FAINTEST)
+    near = torch.exp(exponent) @ banks.local_sums
     time, residual, drift, g = near.permute(1, 2, 3, 0).split([1, dim, dim, dim], dim=2)
     score = residual / (banks.rate[:, None, :, None] * time + 1e-6).sqrt()
     return time.expand_as(residual), drift, g, score
