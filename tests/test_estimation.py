@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from fimsde.errors import DataWarning
 from fimsde.estimation import estimate
@@ -15,6 +16,7 @@ from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
 from fimsde.model.threads import threads_for
 from fimsde.observations import read
+from fimsde.priming.threads import blas_threads_for
 from fimsde.sde import SDE, FunctionSDE, fields
 from fimsde.simulate import simulate
 from fimsde.support import fit_support
@@ -323,3 +325,18 @@ def test_small_questions_are_answered_on_one_thread_and_the_number_of_threads_is
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_small_linear_algebra_runs_on_one_thread_and_leaves_no_trace():
+    """Inside, every library of NumPy and SciPy has one thread; after it as many as before."""
+    before = blas_threads()
+    assert before
+    with blas_threads_for(1000):
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+    with blas_threads_for(10**6):
+        assert blas_threads() == before

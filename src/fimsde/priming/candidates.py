@@ -12,6 +12,7 @@ from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
 from fimsde.priming.origin import shrunk, sparse_averages
 from fimsde.priming.smooth import local_corrections
+from fimsde.priming.threads import blas_threads_for
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
@@ -114,6 +115,11 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         origin: A place known to be special (in normalised coordinates), around which the equation is likely to be
             sparse. Without it the place is averaged over, so that a shift of the data changes nothing.
     """
+    with blas_threads_for(len(tr)):
+        return _make_bank(tr, origin)
+
+
+def _make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None) -> Bank:
     series = to_series(tr)
     step, scales = fit_step(series)
     block = fit_block(series, scales, step)
