@@ -65,6 +65,8 @@ class Operator(nn.Module):
         chunk: int,
     ) -> Float[Tensor, "batch queries outputs"]:
         """Values at all queries, `chunk` of them at a time so that memory stays bounded."""
+        if h.shape[1] <= chunk:
+            return self.rows(h, context, mask)
         return torch.cat([self.rows(part, context, mask) for part in h.split(chunk, dim=1)], dim=1)
 
     def rows(
