@@ -270,7 +270,7 @@ def test_convergence_is_drawn_beside_the_published_curves():
         for r in results_of([v])
     ]
     figure = convergence(summarise(results))
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["L", "LatentSDE (published)", "FIM-SDE finetuned (published)"]
     with pytest.raises(ConfigError, match="no convergence results"):
         convergence([])

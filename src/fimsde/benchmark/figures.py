@@ -118,7 +118,7 @@ def convergence(cells: Sequence[Cell]) -> Figure:
         raise ConfigError("no convergence results to draw; run `fimsde bench convergence` first.")
     paper = [p for p in published("convergence") if p.mean is not None]
     systems = list(dict.fromkeys(c.system for c in mine))
-    figure = Figure(figsize=(3.2 * len(systems), 3), layout="constrained")
+    figure = Figure(figsize=(3.2 * len(systems), 3.4), layout="constrained")
     for system, axes in zip(systems, figure.subplots(1, len(systems), squeeze=False)[0], strict=True):
         for entries, style, mark in ((mine, "-o", ""), (paper, "--", " (published)")):
             here = [(_label(e), e) for e in entries if e.system == system]
@@ -129,7 +129,8 @@ def convergence(cells: Sequence[Cell]) -> Figure:
         axes.set_xscale("symlog", linthresh=20)
         axes.set_title(TITLES[system], fontsize=9)
         axes.set_xlabel("iterations")
-    axes.legend(frameon=False, fontsize=7)
+    figure.axes[0].set_ylabel("MMD")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=7)
     return figure
 
 

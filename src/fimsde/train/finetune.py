@@ -249,7 +249,7 @@ class _Run:
             return "nothing was held out: the last weights are returned"
         if best == self.curve[0]:
             return "no improvement beyond chance: the zero-shot estimate is returned"
-        unit = "a squared error" if self.problem.choice.objective == "sparse" else "nats"
+        unit = "in squared error" if self.problem.choice.objective == "sparse" else "nats"
         return (
             f"held-out data are predicted better by {best.gain:.2g} {unit}, with a standard error of "
             f"{best.gain_error:.1g}: the weights of iteration {best.iteration} are returned"
