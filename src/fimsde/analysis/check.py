@@ -26,7 +26,7 @@ from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
-from fimsde.simulate import simulate
+from fimsde.simulate import euler_step, simulate
 from fimsde.tabulate import table_around
 from fimsde.transitions import to_transitions
 
@@ -154,7 +154,7 @@ def step_error(sde: SDE, observations: Observations) -> float:
     rows = slice(None, None, -(-len(steps) // _MOST_STATES))
     y, dtau = steps.y[rows], steps.dtau[rows, None]
     drift, diffusion = fields(sde, y)
-    later, _ = fields(sde, y + drift * dtau)
+    later, _ = fields(sde, euler_step(y, drift, diffusion, dtau, np.zeros_like(y)))
     with np.errstate(divide="ignore", invalid="ignore"):
         miss = np.abs(later - drift) / 2 * np.sqrt(dtau) / diffusion  # (n, dim)
     known = np.isfinite(miss)

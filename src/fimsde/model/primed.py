@@ -198,7 +198,7 @@ class PrimedQueries(nn.Module):
         learned = (banks.reference != COARSE)[:, None, None, None].to(summary)
         trust = learned * F.softplus(self.trust(summary)) + (1 - learned)
         drift_trust, diffusion_trust = trust.split(1, -1)
-        # gains are marginal likelihoods and need no trust, but those in g do not know how noise correlates cells
+        # gains are marginal likelihoods and need no trust, but those of g take errors under noise for equal everywhere
         local = torch.where((banks.reference == 1)[:, None, None, None], diffusion_trust, 1.0)
         return Prepared(
             banks,
