@@ -10,6 +10,7 @@ import numpy as np
 from fimsde.priming import compiled, monomials
 from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
+from fimsde.priming.memory import keep_freed_memory
 from fimsde.priming.origin import shrunk, sparse_averages
 from fimsde.priming.smooth import local_corrections
 from fimsde.priming.threads import blas_threads_for
@@ -115,6 +116,7 @@ def make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None = None) -> 
         origin: A place known to be special (in normalised coordinates), around which the equation is likely to be
             sparse. Without it the place is averaged over, so that a shift of the data changes nothing.
     """
+    keep_freed_memory()
     with blas_threads_for(len(tr)):
         return _make_bank(tr, origin)
 

@@ -42,9 +42,9 @@ def gather_cells(left_over: LeftOver) -> tuple[Cells, Int[Array, " windows"]]:
     for width in _WIDTHS:
         index = np.floor(np.clip(place, -20.0, 20.0) / width + 0.5).astype(np.int64) + 1000
         key = index @ (2048 ** np.arange(place.shape[1]))
-        _, label = np.unique(key, return_inverse=True)
-        if label.max() < MAX_CELLS:
+        if not compiled.has_more_than(MAX_CELLS, key):
             break
+    _, label = np.unique(key, return_inverse=True)
     num = int(label.max()) + 1
     total = np.bincount(label, time, num)
     heaviest = np.sort(np.argsort(-total, kind="stable")[:MAX_CELLS])

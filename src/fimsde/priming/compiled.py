@@ -9,32 +9,82 @@ _NEGLIGIBLE = 60.0  # twice the logarithm of a weight that changes nothing
 
 
 @njit(cache=True)
-def count_windows(path_starts, m, stride, margin):
-    """Number of windows of 2m - 1 steps with m points before them and `margin` points after them."""
+def fill_monomials(x, noise_var, lower, component, power, out):
+    """Each monomial as a lower one times a power of a component, where h_p(x) has the expectation u^p if x = u + noise.
+
+    These powers are Hermite polynomials: h_p = x h_{p-1} - (p - 1) v h_{p-2} with the variance v of the noise.
+    """
+    dim, degree = x.shape[1], power.max()
+    powers = np.ones((dim, degree + 1))
+    for i in range(len(x)):
+        for j in range(dim):
+            powers[j, 1:2] = x[i, j]
+            for p in range(2, degree + 1):
+                powers[j, p] = x[i, j] * powers[j, p - 1] - (p - 1) * noise_var[j] * powers[j, p - 2]
+        out[i, 0] = 1.0
+        for k in range(1, len(lower)):
+            out[i, k] = out[i, lower[k]] * powers[component[k], power[k]]
+
+
+@njit(cache=True)
+def mean_square_displacement(y, dtau, path_starts, lag):
+    """Number of pairs of points of a path that are `lag` steps apart, their mean time and mean square displacement."""
+    dim = y.shape[1]
+    square, span, pairs = np.zeros(dim), 0.0, 0
+    for p in range(len(path_starts) - 1):
+        ahead = 0.0
+        for i in range(path_starts[p], path_starts[p + 1] - 1):
+            ahead += dtau[i]
+            start = i + 1 - lag
+            if start >= path_starts[p]:
+                span += ahead
+                ahead -= dtau[start]
+                pairs += 1
+                for j in range(dim):
+                    square[j] += (y[i + 1, j] - y[start, j]) ** 2
+    return pairs, span / max(pairs, 1), square / max(pairs, 1)
+
+
+@njit(cache=True)
+def fill_steps(y, dtau, features, rows, coarse, increment, integral, instrument, before, centre):
+    """Single steps that begin at the given points; the integral by the trapezoidal rule, or Euler's if coarse."""
+    for c in range(len(rows)):
+        s = rows[c]
+        for j in range(y.shape[1]):
+            increment[c, j] = y[s + 1, j] - y[s, j]
+            centre[c, j] = 0.5 * (y[s, j] + y[s + 1, j])
+            before[c, j] = y[s, j]
+        for q in range(features.shape[1]):
+            end = features[s, q] if coarse else features[s + 1, q]
+            integral[c, q] = dtau[c] * (0.5 * (features[s, q] + end))
+            instrument[c, q] = features[s, q]
+
+
+@njit(cache=True)
+def count_windows(path_starts, m):
+    """Number of windows of 2m - 1 steps, one every m steps, with m points before them and one after them."""
     total = 0
     for p in range(len(path_starts) - 1):
-        room = path_starts[p + 1] - path_starts[p] - (3 * m + margin)
+        room = path_starts[p + 1] - path_starts[p] - (3 * m + 1)
         if room >= 0:
-            total += room // stride + 1
+            total += room // m + 1
     return total
 
 
 @njit(cache=True)
-def fill_windows(
-    y, dtau, path_starts, features, m, stride, margin, increment, integral, length, before, at, centre, first
-):
+def fill_windows(y, dtau, path_starts, features, m, increment, integral, length, before, at, centre, first):
     """Weak form of the equation against hat functions: sum w dy = sum w ∫ f dt + noise, w = 1/m, 2/m, ..., 1, ..., 1/m.
 
     Row c gets the weighted increment, the weighted integrals of the features, the weighted time, the mean of the m
     observations before the window, the mean of the m observations up to its first (the instrument's place), the
     weighted mean place inside, and the first step.
-    Integrals over a step use the two points of the step and, on regular grids and with margin 1, their neighbours.
+    Integrals over a step use the two points of the step and, on regular grids, their neighbours.
     """
     dim, terms = y.shape[1], features.shape[1]
     c = 0
     for p in range(len(path_starts) - 1):
         i = path_starts[p] + m
-        while i + 2 * m - 1 + margin <= path_starts[p + 1] - 1:
+        while i + 2 * m <= path_starts[p + 1] - 1:
             first[c] = i
             total = 0.0
             for k in range(2 * m - 1):
@@ -46,7 +96,7 @@ def fill_windows(
                 for j in range(dim):
                     increment[c, j] += w * (y[s + 1, j] - y[s, j])
                     centre[c, j] += 0.5 * w * (y[s, j] + y[s + 1, j])
-                regular = margin == 1 and abs(dtau[s - 1] - h) < 1e-3 * h and abs(dtau[s + 1] - h) < 1e-3 * h
+                regular = abs(dtau[s - 1] - h) < 1e-3 * h and abs(dtau[s + 1] - h) < 1e-3 * h
                 if regular:
                     u = w * h / 24.0
                     for q in range(terms):
@@ -63,79 +113,178 @@ def fill_windows(
                     before[c, j] += y[i - 1 - k, j] / m
                     at[c, j] += y[i - k, j] / m
             c += 1
-            i += stride
+            i += m
+
+
+@njit(cache=True)
+def instrumental_sums(weight, instrument, integral, response, terms):
+    """cross_d = sum_i w_id z_i F_i' and right_d = sum_i w_id z_i r_id over windows i, of the first terms.
+
+    One column of weights may stand for all components d; then there is one cross matrix for all.
+    """
+    columns, dim = weight.shape[1], response.shape[1]
+    cross, right = np.zeros((columns, terms, terms)), np.zeros((dim, terms))
+    for i in range(len(weight)):
+        for d in range(columns):
+            for k in range(terms):
+                scaled = weight[i, d] * instrument[i, k]
+                for q in range(terms):
+                    cross[d, k, q] += scaled * integral[i, q]
+        for d in range(dim):
+            scaled = weight[i, d % columns] * response[i, d]
+            for k in range(terms):
+                right[d, k] += scaled * instrument[i, k]
+    return cross, right
+
+
+@njit(cache=True)
+def product_sums(weight, features, pairs):
+    """sum_i w_id times the product of each pair of features."""
+    products, out = np.empty(len(pairs)), np.zeros((weight.shape[1], len(pairs)))
+    for i in range(len(weight)):
+        for k in range(len(pairs)):
+            products[k] = features[i, pairs[k, 0]] * features[i, pairs[k, 1]]
+        for d in range(weight.shape[1]):
+            for k in range(len(pairs)):
+                out[d, k] += weight[i, d] * products[k]
+    return out
+
+
+@njit(cache=True)
+def score_sums(score, least, instrument, joined, terms):
+    """Covariance of sum_i s_id z_i, where scores of windows that follow each other within two steps depend.
+
+    sum_i (s_i² + l_i²) z_i z_i' + sum_ij s_i s_j (z_i z_j' + z_j z_i') over neighbours j = i - 1, i - 2 of i.
+    """
+    dim = score.shape[1]
+    out, row = np.zeros((dim, terms, terms)), np.empty(terms)
+    for i in range(len(score)):
+        near = 0
+        while near < 2 and near < i and joined[i - 1 - near]:
+            near += 1
+        for d in range(dim):
+            own = score[i, d] ** 2 + least[i, d] ** 2
+            for q in range(terms):
+                row[q] = own * instrument[i, q]
+            for lag in range(1, near + 1):
+                both = 2.0 * score[i, d] * score[i - lag, d]
+                for q in range(terms):
+                    row[q] += both * instrument[i - lag, q]
+            for k in range(terms):
+                z = instrument[i, k]
+                for q in range(terms):
+                    out[d, k, q] += z * row[q]
+    return 0.5 * (out + out.transpose((0, 2, 1)))
 
 
 @njit(cache=True, error_model="numpy")
-def eliminate(mean, covariance, allowed, penalties, averages):
+def eliminate(mean, covariance, order, most, penalties, averages):
     """Backward elimination of the terms of a normal posterior, one by one, least significant first.
 
     A model that sets terms to zero loses chi2 = the misfit in the posterior's metric and costs a penalty per term kept.
-    Terms that are not allowed go first. `averages` (penalties, terms) gets, for each penalty, the average over all
-    models on the way with weights exp(-score / 2); returned are the logarithms of the sums of the weights. `mean` and
-    `covariance` are used up.
+    `mean` and `covariance` are used up; their terms have the numbers `order`, and only the first `most` are allowed:
+    the others go first. `averages` (penalties, terms) gets, for each penalty, the average over all models on the way
+    with weights exp(-score / 2); returned are the logarithms of the sums of the weights. The way ends where all models
+    to come weigh nothing.
     """
-    terms, most = len(mean), allowed.sum()
-    kept, least = np.ones(terms, np.bool_), _ROUNDING * np.diag(covariance)
-    best, total = np.full(len(penalties), np.inf), np.zeros(len(penalties))
-    averages[:] = 0.0
-    chi2 = 0.0
-    if most == terms:
-        for p in range(len(penalties)):
-            _add(averages, total, best, p, mean, penalties[p] * terms)
-    for left in range(terms - 1, -1, -1):
-        out, smallest = -1, np.inf
-        for k in range(terms):
-            if kept[k] and (left < most or not allowed[k]):
-                covariance[k, k] = max(covariance[k, k], least[k])
-                t2 = mean[k] * mean[k] / covariance[k, k]
-                if t2 < smallest:
-                    smallest, out = t2, k
-        if out < 0:  # not finite: nothing sensible to select
-            break
-        chi2 += smallest
-        kept[out] = False
-        for k in range(terms):
-            if kept[k]:
-                ratio = covariance[k, out] / covariance[out, out]
-                mean[k] -= ratio * mean[out]
-                for q in range(terms):
-                    covariance[k, q] -= ratio * covariance[out, q]
-        mean[out] = 0.0
+    terms, order, dearest = len(mean), order.copy(), penalties.max()
+    models, misfits = np.zeros((terms + 1, terms)), np.full(terms + 1, np.inf)  # by the number of terms left
+    ratio, column, least = np.empty(terms), np.empty(terms), np.empty(terms)
+    for k in range(terms):
+        least[k] = _ROUNDING * covariance[k, k]
+    chi2, hopeless = 0.0, np.inf
+    for left in range(terms, -1, -1):
+        if left < terms:
+            out, square, variance = -1, np.inf, 1.0
+            for k in range(most if left >= most else 0, left + 1):
+                own = max(covariance[k, k], least[k])
+                if mean[k] * mean[k] * variance < square * own:  # t² = square / variance is smaller
+                    out, square, variance = k, mean[k] * mean[k], own
+            chi2 += square / variance
+            if out < 0 or chi2 > hopeless:  # out < 0: not finite, nothing sensible to select
+                break
+            value = mean[out]
+            for k in range(left + 1):
+                ratio[k], column[k] = covariance[out, k] * (1.0 / variance), covariance[k, out]
+            ratio[out], column[out] = ratio[left], column[left]
+            _move(mean, covariance, order, least, left, out)
+            for k in range(left):
+                mean[k] -= ratio[k] * value
+                for q in range(left):
+                    covariance[k, q] -= column[k] * ratio[q]
         if left <= most:
-            for p in range(len(penalties)):
-                _add(averages, total, best, p, mean, chi2 + penalties[p] * left)
+            misfits[left] = chi2
+            for k in range(left):
+                models[left, order[k]] = mean[k]
+            hopeless = min(hopeless, chi2 + dearest * left + _NEGLIGIBLE)
+    evidence = np.empty(len(penalties))
     for p in range(len(penalties)):
-        averages[p] /= total[p]
+        evidence[p] = _average(models, misfits, penalties[p], averages[p])
+    return evidence
+
+
+@njit(cache=True)
+def _move(mean, covariance, order, least, source, target):
+    """Put one term of a normal distribution in the place of another."""
+    mean[target], order[target], least[target] = mean[source], order[source], least[source]
+    for k in range(len(mean)):
+        covariance[target, k] = covariance[source, k]
+    for k in range(len(mean)):
+        covariance[k, target] = covariance[k, source]
+
+
+@njit(cache=True)
+def _average(models, misfits, penalty, average):
+    """Average of models, by number of terms, with weights exp(-score / 2); returns the logarithm of their sum."""
+    best = np.inf
+    for num in range(len(models)):
+        best = min(best, misfits[num] + penalty * num)
+    total = 0.0
+    average[:] = 0.0
+    for num in range(len(models)):
+        worse = misfits[num] + penalty * num - best
+        if worse < _NEGLIGIBLE:
+            weight = np.exp(-0.5 * worse)
+            total += weight
+            for k in range(len(average)):
+                average[k] += weight * models[num, k]
+    average *= 1.0 / total
     return np.log(total) - 0.5 * best
 
 
 @njit(cache=True)
-def _add(averages, total, best, p, model, score):
-    """Add a model with weight exp(-(score - best) / 2) to sum number p, where `best` is the best score so far."""
-    if score < best[p]:
-        shrink = np.exp(-0.5 * (best[p] - score))
-        best[p], total[p] = score, shrink * total[p] + 1.0
-        for k in range(len(model)):
-            averages[p, k] = shrink * averages[p, k] + model[k]
-    else:
-        weight = np.exp(-0.5 * (score - best[p]))
-        total[p] += weight
-        for k in range(len(model)):
-            averages[p, k] += weight * model[k]
+def shift_values(shift, factors, powers):
+    """Entries of the matrix T with monomials(u + shift) = T monomials(u), in the order of `monomials.shift_terms`."""
+    dim, out = len(shift), np.empty(len(factors))
+    table = np.ones((dim, powers.max() + 1))
+    for j in range(dim):
+        for p in range(1, table.shape[1]):
+            table[j, p] = shift[j] * table[j, p - 1]
+    for e in range(len(factors)):
+        value = factors[e]
+        for j in range(dim):
+            value *= table[j, powers[e, j]]
+        out[e] = value
+    return out
 
 
 @njit(cache=True)
-def shift_matrix(shift, rows, columns, factors, powers, terms):
-    """T with monomials(u + shift) = T monomials(u)."""
-    out = np.zeros((terms, terms))
-    for e in range(len(rows)):
-        value = factors[e]
-        for j in range(len(shift)):
-            for _ in range(powers[e, j]):
-                value *= shift[j]
-        out[rows[e], columns[e]] += value
+def _shifted(rows, columns, values, coefficients):
+    """T' coefficients: those of the same polynomial in u, where monomials(u + shift) = T monomials(u)."""
+    out = np.zeros_like(coefficients)
+    for e in range(len(values)):
+        out[columns[e]] += values[e] * coefficients[rows[e]]
     return out
+
+
+@njit(cache=True)
+def _shifted_rows(rows, columns, values, matrix, out):
+    """out = T' matrix: every entry of T moves a row."""
+    out[:] = 0.0
+    for e in range(len(values)):
+        value, source, target = values[e], rows[e], columns[e]
+        for q in range(matrix.shape[1]):
+            out[target, q] += value * matrix[source, q]
 
 
 @njit(cache=True)
@@ -149,9 +298,11 @@ def average_over_origins(
     Returns (penalties, dim, terms).
     """
     dim, terms = means.shape
-    out = np.zeros((len(penalties), dim * terms))
+    out = np.zeros((len(penalties), dim, terms))
     best, total = np.full(len(penalties), np.inf), np.zeros(len(penalties))
-    own, moved = np.empty((dim, len(penalties), terms)), np.empty(dim * terms)
+    own, half, covariance = np.empty((dim, len(penalties), terms)), np.empty((terms, terms)), np.empty((terms, terms))
+    order = np.concatenate((np.flatnonzero(allowed), np.flatnonzero(~allowed)))
+    most, targets = allowed.sum(), np.argsort(order)[columns]  # allowed terms first
     around, highest = places[0].copy(), -np.inf
     for turn in range(rounds + 1):
         if turn > 0:
@@ -159,22 +310,26 @@ def average_over_origins(
             places = _neighbours(around, spacing)
         price = 2.0 * turn * dim * np.log(2.0)
         for i in range(len(places)):
-            forth = shift_matrix(places[i], rows, columns, factors, powers, terms)
-            back = shift_matrix(-places[i], rows, columns, factors, powers, terms)
+            forth, back = shift_values(places[i], factors, powers), shift_values(-places[i], factors, powers)
             evidence = np.zeros(len(penalties))
             for d in range(dim):
-                evidence += eliminate(forth.T @ means[d], forth.T @ covariances[d] @ forth, allowed, penalties, own[d])
+                _shifted_rows(rows, targets, forth, covariances[d], half)
+                _shifted_rows(rows, targets, forth, np.ascontiguousarray(half.T), covariance)
+                mean = _shifted(rows, targets, forth, means[d])
+                evidence += eliminate(mean, covariance, order, most, penalties, own[d])
             if evidence[0] > highest + _TIE:  # places are often equally good: rounding must not choose
                 highest, around = evidence[0], places[i].copy()
             for p in range(len(penalties)):
                 score = price - 2.0 * evidence[p]
                 if score - best[p] < _NEGLIGIBLE:
+                    lower = min(score, best[p])
+                    keep, weight = np.exp(0.5 * (lower - best[p])), np.exp(0.5 * (lower - score))
+                    best[p], total[p] = lower, keep * total[p] + weight
                     for d in range(dim):
-                        moved[d * terms : (d + 1) * terms] = back.T @ own[d, p]
-                    _add(out, total, best, p, moved, score)
+                        out[p, d] = keep * out[p, d] + weight * _shifted(rows, columns, back, own[d, p])
     for p in range(len(penalties)):
         out[p] /= total[p]
-    return out.reshape(len(penalties), dim, terms)
+    return out
 
 
 @njit(cache=True)
@@ -197,6 +352,32 @@ def _neighbours(place, spacing):
                 rest //= 3
             row += 1
     return out
+
+
+@njit(cache=True)
+def fill_total_covariance(kernel, scale, size, out):
+    """Upper triangle of 1 + size s_i k_ij s_j: errors 1 / s are the units, and a process has this size."""
+    for i in range(len(scale)):
+        for j in range(i, len(scale)):
+            out[i, j] = kernel[i, j] * (scale[i] * scale[j]) * size
+        out[i, i] += 1.0
+
+
+@njit(cache=True)
+def has_more_than(most, keys):
+    """Whether there are more different keys than that: hashed into a table that is never more than half full."""
+    size = 2 * most + 1
+    table, used, found = np.empty(size, np.int64), np.zeros(size, np.bool_), 0
+    for key in keys:
+        slot = key % size
+        while used[slot] and table[slot] != key:
+            slot = (slot + 1) % size
+        if not used[slot]:
+            if found == most:
+                return True
+            table[slot], used[slot] = key, True
+            found += 1
+    return False
 
 
 @njit(cache=True)

@@ -4,13 +4,22 @@ Two fits of the same equation: `step` trusts every observation (best without mea
 noise: it averages over blocks and removes the noise from all moments.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from fimsde.priming import monomials
-from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, Chunk, Series, hat_windows, step_windows
+from fimsde.priming import compiled, monomials
+from fimsde.priming.windows import (
+    DIFFUSION_DEGREE,
+    DRIFT_DEGREE,
+    Chunk,
+    Series,
+    hat_windows,
+    mean_square_displacement,
+    step_windows,
+)
 from fimsde.shapes import Array, Bool, Float64, Int
 
 _FLOOR = 0.1  # of the mean variance rate, added to local ones so that no region gets all the weight
@@ -21,6 +30,7 @@ MAX_BLOCK = 32
 _MORE = 1.3
 
 Windows = Callable[[], Iterator[Chunk]]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -69,25 +79,6 @@ class Scales:
     def rate_share(self) -> Float64[Array, " dim"]:
         """Diffusion over one natural time, in squared standard deviations: small where the drift rules."""
         return self.diffusion_rate / self.speed
-
-
-def mean_square_displacement(series: Series) -> tuple[Float64[Array, " lags"], Float64[Array, "lags dim"]]:
-    """Mean time and mean square displacement at lags 1, 2, 4, ... steps, as far as the paths reach."""
-    times = np.concatenate([np.append(0.0, np.cumsum(series.dtau[a : b - 1])) for a, b in _bounds(series)])
-    path = np.repeat(np.arange(len(series.path_starts) - 1), np.diff(series.path_starts))
-    spans, squares, lag = [], [], 1
-    while lag < len(path):
-        same = path[lag:] == path[:-lag]
-        if not same.any():
-            break
-        spans.append((times[lag:] - times[:-lag])[same].mean())
-        squares.append(((series.y[lag:] - series.y[:-lag])[same] ** 2).mean(axis=0))
-        lag *= 2
-    return np.array(spans), np.array(squares)
-
-
-def _bounds(series: Series) -> Iterator[tuple[int, int]]:
-    return zip(series.path_starts[:-1].tolist(), series.path_starts[1:].tolist(), strict=True)
 
 
 def fit_step(series: Series) -> tuple[PolynomialFit, Scales]:
@@ -194,8 +185,8 @@ def _without_noise(r: Float64[Array, "windows dim"], joined: Bool[Array, " windo
     return q
 
 
-def _held(make: Windows) -> Windows:
-    """Keep the windows of small data in memory; long data are walked anew each time, in flat memory."""
+def _held(make: Callable[[], Iterator[Part]]) -> Callable[[], Iterator[Part]]:
+    """Keep what small data give in memory; long data are walked anew each time, in flat memory."""
     start = make()
     first = next(start, None)
     if first is None:
@@ -243,14 +234,13 @@ def _fit_drift(
     cross, spread = np.zeros((dim, terms, terms)), np.zeros((dim, terms, terms))
     right, sums = np.zeros((dim, terms)), np.zeros((dim, terms))
     for c in windows():
-        weight = 1.0 / _variance_rate(c.before, rate, g)
-        moments = (weight * c.length[:, None]).T @ c.doubled
+        weight = np.ones((len(c.length), 1)) if g is None else 1.0 / _variance_rate(c.before, rate, g)
+        moments = compiled.product_sums(weight * c.length[:, None], c.instrument, monomials.factors(dim, DRIFT_DEGREE))
         spread += moments[:, monomials.products(dim, DRIFT_DEGREE)]
-        for d in range(dim):
-            weighted = c.instrument * weight[:, d : d + 1]
-            cross[d] += weighted.T @ c.integral
-            right[d] += weighted.T @ c.increment[:, d]
-            sums[d] += weighted.sum(axis=0)
+        own_cross, own_right = compiled.instrumental_sums(weight, c.instrument, c.integral, c.increment, terms)
+        cross, right, sums = cross + own_cross, right + own_right, sums + weight.T @ c.instrument
+    if g is None:  # the weight is the same everywhere
+        cross, right, spread, sums = (s / rate.reshape(dim, *[1] * (s.ndim - 1)) for s in (cross, right, spread, sums))
     if noise is not None:
         slopes = [monomials.derivative(dim, DRIFT_DEGREE, j) for j in range(dim)]
         cross -= sum(0.5 * v / noise.m**3 * (a.T @ spread @ a) for v, a in zip(noise.var, slopes, strict=True))
@@ -262,13 +252,23 @@ def _fit_drift(
 
 
 @dataclass(frozen=True)
+class Moments:
+    """Second moments of the residuals of some windows, and how to weigh them; zeros where the ends have none."""
+
+    windows: Chunk
+    moment: Float64[Array, "windows dim"]  # its mean is ∫ w g dt along the path: neighbouring hats add up to one
+    weight: Float64[Array, "windows dim"]
+    least: Float64[Array, "windows dim"]  # the score that it has at least
+
+
+@dataclass(frozen=True)
 class DiffusionRegression:
     """Second moments of the residuals against integrals of the features: cross mean = right."""
 
     cross: Float64[Array, "dim terms2 terms2"]
     right: Float64[Array, "dim terms2"]
     mean: Float64[Array, "dim terms2"]
-    rows: Sequence[tuple[Array, ...]]  # integral, instrument, length, spread, moment and run of each window
+    moments: Callable[[], Iterator[Moments]]
 
 
 def _regress_diffusion(
@@ -280,53 +280,56 @@ def _regress_diffusion(
 ) -> DiffusionRegression:
     """Weighted regression of the second moment of the residuals.
 
-    The moment has the mean ∫ w g dt along the path, because neighbouring hats add up to one. Features at the place
-    where the window begins are the instruments: those inside it know the noise and the steps that make up the moment,
-    and least squares on them would bend g.
+    Features at the place where the window begins are the instruments: those inside it know the noise and the steps that
+    make up the moment, and least squares on them would bend g.
     """
     dim = len(rate)
     terms = len(monomials.exponents(dim, DIFFUSION_DEGREE))
-    rows = []
     cross, right = np.zeros((dim, terms, terms)), np.zeros((dim, terms))
-    block_var = np.zeros(dim) if noise is None else 2.0 * noise.var / noise.m
-    for c in windows():
-        r = c.increment - c.integral @ drift.T
-        q = r * r if noise is None or noise.m == 1 else _without_noise(r, c.joined)
-        if noise is not None:
-            q = q - _noise_through_drift(c, drift, noise.var) / noise.m
-        if noise is not None and noise.m == 1:
-            q = q - block_var
-        good = np.isfinite(q).all(axis=1)
-        integral, instrument = c.integral[good, :terms], c.instrument[good, :terms]  # lower degrees come first
-        length = c.length[good, None]
-        spread = _variance_rate(c.before[good], rate, g) + block_var / length  # per unit of time
-        for d in range(dim):
-            weighted = instrument / (length * spread[:, d : d + 1] ** 2)
-            cross[d] += weighted.T @ integral
-            right[d] += weighted.T @ q[good, d]
-        run = np.append(0, np.cumsum(~c.joined[:-1]))[good]  # rows of one run follow each other on a path
-        rows.append((integral, instrument, length, spread, q[good], run))
+    moments = _held(lambda: (_moments(c, rate, drift, g, noise) for c in windows()))
+    for part in moments():
+        c = part.windows
+        own_cross, own_right = compiled.instrumental_sums(part.weight, c.instrument, c.integral, part.moment, terms)
+        cross, right = cross + own_cross, right + own_right
     ridge = 1e-10 * np.trace(cross, axis1=1, axis2=2)[:, None, None] / terms * np.eye(terms)
     mean = np.linalg.solve(cross + ridge, right[..., None])[..., 0]
-    return DiffusionRegression(cross, right, mean, rows)
+    return DiffusionRegression(cross, right, mean, moments)
+
+
+def _moments(
+    c: Chunk,
+    rate: Float64[Array, " dim"],
+    drift: Float64[Array, "dim terms"],
+    g: Float64[Array, "dim terms2"] | None,
+    noise: Noise | None,
+) -> Moments:
+    length = c.length[:, None]
+    r = c.increment - c.integral @ drift.T
+    q = r * r if noise is None or noise.m == 1 else _without_noise(r, c.joined)
+    spread = _variance_rate(c.before, rate, g)  # per unit of time
+    if noise is not None:
+        block_var = 2.0 * noise.var / noise.m
+        q = q - _noise_through_drift(c, drift, noise.var) / noise.m - (block_var if noise.m == 1 else 0.0)
+        spread = spread + block_var / length
+    good = np.isfinite(q).all(axis=1)[:, None]
+    return Moments(
+        c,
+        np.where(good, q, 0.0),
+        np.where(good, 1.0 / (length * spread**2), 0.0),
+        np.where(good, _LEAST_ERROR / spread, 0.0),
+    )
 
 
 def _diffusion_posterior(found: DiffusionRegression, rate: Float64[Array, " dim"], noise: Noise | None) -> Posterior:
     """The posterior, with a covariance from the scores and their neighbours, and from the error of the noise."""
-    dim, terms = found.mean.shape
+    terms = found.mean.shape[1]
     scatter, unsure = np.zeros_like(found.cross), np.zeros_like(found.right)
-    for integral, instrument, length, spread, q, run in found.rows:
-        away = q - integral @ found.mean.T
-        for d in range(dim):
-            weight = 1.0 / (length * spread[:, d : d + 1] ** 2)
-            if noise is not None and noise.m == 1:
-                unsure[d] += 2.0 * noise.error[d] * (weight.T @ instrument)[0]
-            score = instrument * (weight * away[:, d : d + 1])
-            least = instrument * (_LEAST_ERROR / spread[:, d : d + 1])
-            scatter[d] += score.T @ score + least.T @ least
-            for lag in (1, 2):
-                lagged = score[lag:].T @ (score[:-lag] * (run[lag:] == run[:-lag])[:, None])
-                scatter[d] += lagged + lagged.T
+    for part in found.moments():
+        c = part.windows
+        score = part.weight * (part.moment - c.integral[:, :terms] @ found.mean.T)
+        scatter += compiled.score_sums(score, part.least, c.instrument, c.joined, terms)
+        if noise is not None and noise.m == 1:
+            unsure += 2.0 * noise.error[:, None] * (part.weight.T @ c.instrument[:, :terms])
     scatter = _positive(scatter) + unsure[:, :, None] * unsure[:, None, :]
     prior = np.eye(terms) / (_PRIOR_WIDTH * rate[:, None, None]) ** 2
     return _solve(found.cross, found.right, scatter, prior)
@@ -340,8 +343,8 @@ def _noise_through_drift(
     sum_j (∂f_i/∂x_j)² v_j h T with gap h and weighted time T: small unless the drift is steep over a gap.
     """
     dim = len(noise_var)
-    slopes = [c.instrument @ (monomials.derivative(dim, DRIFT_DEGREE, j) @ drift.T) for j in range(dim)]
-    return sum(v * s**2 for v, s in zip(noise_var, slopes, strict=True)) * c.length[:, None] ** 2
+    slopes = c.instrument @ np.hstack([monomials.derivative(dim, DRIFT_DEGREE, j) @ drift.T for j in range(dim)])
+    return slopes**2 @ np.kron(noise_var[:, None], np.eye(dim)) * c.length[:, None] ** 2
 
 
 def _positive(noise: Float64[Array, "dim terms terms"]) -> Float64[Array, "dim terms terms"]:

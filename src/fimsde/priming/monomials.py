@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 
+from fimsde.priming import compiled
 from fimsde.shapes import Array, Float64, Int
 
 
@@ -25,31 +26,22 @@ def evaluate(
 
     For x = u + e with normal e of variance v: E[x² - v] = u² and E[x³ - 3 v x] = u³.
     """
-    powers = _powers(x, degree, np.zeros(x.shape[1]) if noise_var is None else noise_var)
-    exps = exponents(x.shape[1], degree)
-    out = np.empty((len(x), len(exps)), order="F")  # a column at a time
-    for k, row in enumerate(exps):
-        used = [powers[j][p] for j, p in enumerate(row) if p]
-        if len(used) < 2:
-            out[:, k] = used[0] if used else 1.0
-            continue
-        np.multiply(used[0], used[1], out=out[:, k])
-        for factor in used[2:]:
-            out[:, k] *= factor
+    dim = x.shape[1]
+    lower, component, power = _steps(dim, degree)
+    out = np.empty((len(x), len(lower)))
+    noise_var = np.zeros(dim) if noise_var is None else noise_var
+    compiled.fill_monomials(np.ascontiguousarray(x), noise_var, lower, component, power, out)
     return out
 
 
-def _powers(
-    x: Float64[Array, "points dim"], degree: int, v: Float64[Array, " dim"]
-) -> list[list[Float64[Array, " points"]]]:
-    """powers[j][p]: deconvolved p-th power of component j, by the recursion of the Hermite polynomials."""
-    out = []
-    for j in range(x.shape[1]):
-        own = [np.ones(len(x)), x[:, j].copy()]
-        for p in range(2, degree + 1):
-            own.append(x[:, j] * own[p - 1] - (p - 1) * v[j] * own[p - 2])
-        out.append(own)
-    return out
+@cache
+def _steps(dim: int, degree: int) -> tuple[Int[Array, " terms"], Int[Array, " terms"], Int[Array, " terms"]]:
+    """Each monomial as a lower one times a power of its last component: which one, which component, which power."""
+    exps = exponents(dim, degree)
+    index = {tuple(e): k for k, e in enumerate(exps)}
+    component = np.array([max(np.flatnonzero(e), default=0) for e in exps])
+    lower = np.array([index[tuple(np.where(np.arange(dim) == j, 0, e))] for e, j in zip(exps, component, strict=True)])
+    return lower, component, exps[np.arange(len(exps)), component]
 
 
 @cache
@@ -72,6 +64,13 @@ def products(dim: int, degree: int) -> Int[Array, "terms terms"]:
     exps = exponents(dim, degree)
     index = {tuple(e): k for k, e in enumerate(exponents(dim, 2 * degree))}
     return np.array([[index[tuple(a + b)] for b in exps] for a in exps])
+
+
+@cache
+def factors(dim: int, degree: int) -> Int[Array, "terms6 2"]:
+    """Two monomials up to a degree whose product it is, for each monomial up to twice the degree."""
+    _, first = np.unique(products(dim, degree), return_index=True)
+    return np.stack(np.divmod(first, len(exponents(dim, degree))), axis=1)
 
 
 @cache

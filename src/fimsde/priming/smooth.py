@@ -7,8 +7,9 @@ and the gain in log marginal likelihood over "nothing is left over" says how muc
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
+from fimsde.priming import compiled
 from fimsde.priming.cells import BANDWIDTHS, Cells
 from fimsde.priming.fit import LeftOver
 from fimsde.shapes import Array, Float64, Int
@@ -22,8 +23,8 @@ _ALIKE = 10.0  # windows in a cell at which their own spread counts as much as t
 class Smooth:
     """Corrections sum_c weights_c exp(-|x - place_c|² / (2 b²)) for each bandwidth b, and their gains."""
 
-    weights: Float64[Array, "cells dim widths"]
-    gain: Float64[Array, "dim widths"]
+    weights: Float64[Array, "cells values widths"]
+    gain: Float64[Array, "values widths"]
 
 
 def local_corrections(
@@ -43,10 +44,13 @@ def local_corrections(
         else np.maximum((left_over.residual**2).sum(axis=0) / (own * own_time).sum(axis=0), 1.0)
     )
     moment = ((left_over.variation - left_over.expected) ** 2).sum(axis=0) / (own**2 * own_time).sum(axis=0)
-    return (
-        smooth(cells.place, cells.residual / time, scale * g / time),
-        smooth(cells.place, (cells.variation - cells.expected) / time, moment * g**2 / time),
+    both = smooth(
+        cells.place,
+        np.hstack([cells.residual, cells.variation - cells.expected]) / time,
+        np.hstack([scale * g, moment * g**2]) / time,
     )
+    dim = len(rate)
+    return Smooth(both.weights[:, :dim], both.gain[:dim]), Smooth(both.weights[:, dim:], both.gain[dim:])
 
 
 def _spread(
@@ -60,31 +64,36 @@ def _spread(
 
 
 def smooth(
-    place: Float64[Array, "cells dim"], value: Float64[Array, "cells dim"], variance: Float64[Array, "cells dim"]
+    place: Float64[Array, "cells dim"], value: Float64[Array, "cells values"], variance: Float64[Array, "cells values"]
 ) -> Smooth:
-    """Posterior means given noisy values at places, every component by itself."""
-    num, dim = value.shape
+    """Posterior means given noisy values at places, every column of values by itself."""
+    num, columns = value.shape
     distance = ((place[:, None] - place[None]) ** 2).sum(axis=-1)
     kernels = [np.exp(-distance / (2.0 * bandwidth**2)) for bandwidth in BANDWIDTHS]
-    weights, gain = np.zeros((num, dim, len(BANDWIDTHS))), np.zeros((dim, len(BANDWIDTHS)))
-    for d in range(dim):
+    weights, gain = np.zeros((num, columns, len(BANDWIDTHS))), np.full((columns, len(BANDWIDTHS)), -np.inf)
+    total = np.empty((num, num))
+    for d in range(columns):
         scale = 1.0 / np.sqrt(variance[:, d])
         whitened = value[:, d] * scale
         excess = max(whitened @ whitened - num, np.sqrt(2.0 * num)) / (scale @ scale)
         for w, kernel in enumerate(kernels):
-            correlation = kernel * (scale[:, None] * scale)
-            solutions = [_solve(correlation * (size * excess), whitened) for size in _SIZES]
-            best = int(np.argmax([found for found, _ in solutions]))
-            gain[d, w], solved = solutions[best]
-            weights[:, d, w] = _SIZES[best] * excess * scale * solved
+            for size in _SIZES:
+                compiled.fill_total_covariance(kernel, scale, size * excess, total)
+                found, solved = _solve(total, whitened)
+                if found > gain[d, w]:
+                    gain[d, w], weights[:, d, w] = found, size * excess * scale * solved
     return Smooth(weights, gain)
 
 
 def _solve(
-    covariance: Float64[Array, "cells cells"], whitened: Float64[Array, " cells"]
+    total: Float64[Array, "cells cells"], whitened: Float64[Array, " cells"]
 ) -> tuple[float, Float64[Array, " cells"]]:
-    """Gain in log marginal likelihood of a process over white noise of variance one, and (1 + covariance)^-1 values."""
-    covariance.flat[:: len(covariance) + 1] += 1.0
-    root = cho_factor(covariance.T, lower=True, overwrite_a=True, check_finite=False)  # turned: no copy is made
-    solved = cho_solve(root, whitened, check_finite=False)
-    return float(0.5 * whitened @ (whitened - solved) - np.log(np.diag(root[0])).sum()), solved
+    """Gain in log marginal likelihood of a covariance over white noise of variance one, and its inverse times values.
+
+    The covariance is used up, and only its upper triangle is read.
+    """
+    root, failed = dpotrf(total.T, lower=True, clean=False, overwrite_a=True)  # turned: no copy is made
+    if failed:
+        raise np.linalg.LinAlgError("the covariance of the cells is not positive")
+    solved, _ = dpotrs(root, whitened, lower=True)
+    return float(0.5 * whitened @ (whitened - solved) - np.log(np.diag(root)).sum()), solved

@@ -8,7 +8,6 @@ only that of its first observation, which can be allowed for.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +42,19 @@ def to_series(tr: Transitions) -> Series:
     return Series(y, dtau, starts)
 
 
+def mean_square_displacement(series: Series) -> tuple[Float64[Array, " lags"], Float64[Array, "lags dim"]]:
+    """Mean time and mean square displacement at lags 1, 2, 4, ... steps, as far as the paths reach."""
+    spans, squares, lag = [], [], 1
+    while lag < len(series.y):
+        pairs, span, square = compiled.mean_square_displacement(series.y, series.dtau, series.path_starts, lag)
+        if pairs == 0:
+            break
+        spans.append(span)
+        squares.append(square)
+        lag *= 2
+    return np.array(spans), np.array(squares)
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Some windows: increments, integrals of the features, and what an estimator needs to weigh them."""
@@ -51,15 +63,9 @@ class Chunk:
     integral: Float64[Array, "windows terms"]
     length: Float64[Array, " windows"]  # weighted time of the window
     instrument: Float64[Array, "windows terms"]  # features at the place where the window begins
-    at: Float64[Array, "windows dim"]  # that place
     before: Float64[Array, "windows dim"]  # a place that does not know the noise of the window
     centre: Float64[Array, "windows dim"]  # mean place inside the window
     joined: Array  # True where the next row continues this one on the same path
-
-    @cached_property
-    def doubled(self) -> Float64[Array, "windows terms6"]:
-        """Features of twice the degree where the window begins: all products of two instruments."""
-        return monomials.evaluate(self.at, 2 * DRIFT_DEGREE)
 
 
 def step_windows(series: Series, *, coarse: bool = False) -> Iterator[Chunk]:
@@ -75,38 +81,26 @@ def step_windows(series: Series, *, coarse: bool = False) -> Iterator[Chunk]:
         a, b = part[0], part[-1] + 2
         y, h = series.y[a:b], series.dtau[part]
         features = monomials.evaluate(y, DRIFT_DEGREE)
-        at = part - a
-        yield Chunk(
-            increment=y[at + 1] - y[at],
-            integral=h[:, None] * (features[at] if coarse else 0.5 * (features[at] + features[at + 1])),
-            length=h,
-            instrument=features[at],
-            at=y[at],
-            before=y[at],
-            centre=0.5 * (y[at] + y[at + 1]),
-            joined=np.append(np.diff(part) == 1, False),
-        )
+        increment, before, centre = (np.empty((len(part), y.shape[1])) for _ in range(3))
+        integral, instrument = (np.empty((len(part), features.shape[1])) for _ in range(2))
+        compiled.fill_steps(y, h, features, part - a, coarse, increment, integral, instrument, before, centre)
+        yield Chunk(increment, integral, h, instrument, before, centre, np.append(np.diff(part) == 1, False))
 
 
 def hat_windows(series: Series, m: int, noise_var: Float64[Array, " dim"]) -> Iterator[Chunk]:
     """Hat functions over 2m - 1 steps, one every m steps; instruments sit at the mean of m points up to the first."""
-    margin = 1
-    for a, b, starts in _segments(series.path_starts, m, margin):
+    for a, b, starts in _segments(series.path_starts, m):
         y, dtau = series.y[a:b], series.dtau[a:b]
-        num = compiled.count_windows(starts, m, m, margin)
-        features = np.ascontiguousarray(monomials.evaluate(y, DRIFT_DEGREE, noise_var))
+        num = compiled.count_windows(starts, m)
+        features = monomials.evaluate(y, DRIFT_DEGREE, noise_var)
         increment, before, at, centre = (np.zeros((num, y.shape[1])) for _ in range(4))
         integral, length, first = np.zeros((num, features.shape[1])), np.zeros(num), np.zeros(num, np.int64)
-        compiled.fill_windows(
-            y, dtau, starts, features, m, m, margin, increment, integral, length, before, at, centre, first
-        )
+        compiled.fill_windows(y, dtau, starts, features, m, increment, integral, length, before, at, centre, first)
         instrument = monomials.evaluate(at, DRIFT_DEGREE)
-        yield Chunk(increment, integral, length, instrument, at, before, centre, np.append(np.diff(first) == m, False))
+        yield Chunk(increment, integral, length, instrument, before, centre, np.append(np.diff(first) == m, False))
 
 
-def _segments(
-    path_starts: Int[Array, " paths_plus_1"], m: int, margin: int
-) -> Iterator[tuple[int, int, Int[Array, " _"]]]:
+def _segments(path_starts: Int[Array, " paths_plus_1"], m: int) -> Iterator[tuple[int, int, Int[Array, " _"]]]:
     """Stretches of points (a, b) with their own path starts, so that every window is in just one of them.
 
     Neighbouring short paths go together; a long path is cut so that the windows of the pieces are those of the whole.
@@ -120,10 +114,10 @@ def _segments(
         if b - a <= limit:
             group = [*(group or [a]), b]
             continue
-        windows = (b - a - 3 * m - margin) // m + 1
+        windows = (b - a - 3 * m - 1) // m + 1
         for k in range(0, windows, _CHUNK):
             start = a + k * m
-            stop = start + (min(_CHUNK, windows - k) - 1) * m + 3 * m + margin
+            stop = start + (min(_CHUNK, windows - k) - 1) * m + 3 * m + 1
             yield start, stop, np.array([0, stop - start])
     if group:
         yield group[0], group[-1], np.array(group) - group[0]
