@@ -118,7 +118,7 @@ def test_batch_number_i_is_a_function_of_seed_and_i(dense):
 @pytest.mark.parametrize(
     ("dt", "noise_std", "objective", "reason"),
     [
-        (0.02, 0.0, "dense", "one Euler step per gap predicts as well"),
+        (0.002, 0.0, "dense", "one Euler step per gap predicts the same"),
         (0.02, 0.1, "filtered", "measurement noise of about"),
         (0.4, 0.0, "filtered", "gaps are long"),
     ],
@@ -259,7 +259,7 @@ def test_weights_under_which_paths_explode_are_not_kept(silent, dense, monkeypat
 def test_paths_that_leave_the_data_are_counted(paper, dense):
     steps = to_transitions(dense)
     windows = Windows(steps, 1, 3, torch.float32)
-    choice = finetune_objective.Choice("dense", "", 1, 1, 32, None)
+    choice = finetune_objective.Choice("dense", "", 1, 1, 32, 256, None)
     objective = WindowObjective(choice, paper.read([steps]), 1)
     learner = Learner(merged(paper), None)
     with torch.no_grad():

@@ -13,7 +13,7 @@ from fimsde.observations import read
 from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import advance, filtered_nll, num_scored, window_nll
+from fimsde.train.finetune_losses import advance, filtered_nll, num_scored, predict, window_nll
 from fimsde.train.losses import ScoredSteps, transition_nll
 from fimsde.transitions import to_transitions
 
@@ -46,7 +46,8 @@ def windows(gaps, starts=5, seed=0):
 
 
 def kalman(steps, noise_var, substeps):
-    """The textbook recursion for a chain of Euler or, if there are several, midpoint steps; one window at a time."""
+    """The textbook recursion for one Euler step or several midpoint steps, each between two halves of its noise; one
+    window at a time."""
     total, number = 0.0, 0
     for s in range(steps.start.shape[1]):
         mean, cov = steps.start[0, s, :2].numpy(), np.diag(noise_var)
@@ -56,8 +57,10 @@ def kalman(steps, noise_var, substeps):
             dt = float(steps.gaps[0, s, k]) / substeps
             half = np.eye(2) + (A * dt / 2 if substeps > 1 else 0)
             move = np.eye(2) + A @ half * dt
+            before, after = (0, 1) if substeps == 1 else (0.5, 0.5)
+            noise = np.diag(G**2) * dt
             for _ in range(substeps):
-                mean, cov = move @ mean + half @ B * dt, move @ cov @ move.T + np.diag(G**2) * dt
+                mean, cov = move @ mean + half @ B * dt, move @ (cov + before * noise) @ move.T + after * noise
             seen = cov + np.diag(noise_var)
             miss = steps.target[0, s, k, :2].numpy() - mean
             total += 0.5 * (miss @ np.linalg.solve(seen, miss) + np.log(np.linalg.det(2 * math.pi * seen)))
@@ -101,6 +104,23 @@ def test_a_drift_learnt_through_sub_steps_is_that_of_the_equation_and_not_of_its
     assert end(5, True) < end(50, False)
     assert end(40, True) / end(80, True) == pytest.approx(4, rel=0.05)
     assert end(40, False) / end(80, False) == pytest.approx(2, rel=0.05)  # the check can tell them apart
+
+
+def test_mean_and_variance_after_a_gap_are_of_second_order():
+    """The Ornstein-Uhlenbeck process with theta 8 and a gap of 0.05, in closed form. The error falls with the square of
+    the number of steps; where noise is added at the end of each step, as in an Euler chain, only with the number."""
+    theta, sigma, gap = 8.0, 1.7, 0.05
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    mean, var = math.exp(-theta * gap), sigma**2 * (1 - math.exp(-2 * theta * gap)) / (2 * theta)
+
+    def errors(number):
+        fields = lambda x: (-theta * x, torch.full_like(x, sigma))  # noqa: E731
+        end, spread = predict(fields, one, 0 * one[..., None], gap * one[..., 0], 3, number)
+        return np.abs([float(end) / mean - 1, float(spread) / var - 1])
+
+    assert (errors(2) < 0.03).all()
+    np.testing.assert_allclose(errors(16) / errors(32), 4, rtol=0.05)
+    assert errors(1)[1] > 0.3  # one Euler step: the noise is not pulled back at all
 
 
 def test_windows_add_up_to_the_mean():

@@ -22,7 +22,7 @@ def finetune(
     iterations: Annotated[int, typer.Option(min=0, help="Iterations of training.")] = 100,
     parameters: Annotated[str, typer.Option(help="What learns: all, heads or low-rank.")] = "all",
     correction: Annotated[bool, typer.Option(help="Whether the model gets a polynomial of its own.")] = True,
-    substeps: Annotated[int | None, typer.Option(min=1, help="Euler steps per gap; default: by the data.")] = None,
+    substeps: Annotated[int | None, typer.Option(min=1, help="Steps per gap; default: by the data.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
     hold_out: Annotated[float | None, typer.Option(help="Share of the data that only judges; 0: none.")] = None,
     seed: table.Seed = 0,

@@ -34,7 +34,6 @@ from fimsde.train.processes import Processes
 from fimsde.transitions import to_transitions
 
 WEIGHTS, CURVE, REPORT = "weights", "curve.jsonl", "report.json"
-_JUDGED = 8  # held-out windows for every scored one, at most
 _LOST = 3  # simulated paths of 64 that may leave the data: tails are heavy
 _STATES = 5000  # at which the coordinates of a correction are set
 
@@ -116,7 +115,7 @@ def _prepare(base: FIMSDE, observations: Observations, config: FinetuneConfig) -
         model = with_correction(model, some.numpy(), size)
     free(model, cast(Parameters, config.parameters), config.rank, config.seed)
     judged = steps if judged_by is None else normaliser.transitions(to_transitions(judged_by))
-    held_out = Windows(judged, choice.look_ahead, max_dim, dtype).spread(_JUDGED * choice.num_scored)
+    held_out = Windows(judged, choice.look_ahead, max_dim, dtype).spread(choice.num_judged)
     return _Problem(
         learner=Learner(model, choice.noise_var),
         choice=choice,

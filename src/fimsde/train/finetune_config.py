@@ -23,7 +23,7 @@ class FinetuneConfig:
     correction: bool = True  # add a polynomial of its own to the model, see `fimsde.model.correction`
     first_guess: bool = True  # begin with the correction that closed forms give, see `fimsde.train.finetune_start`
     num_scored: int | None = None  # starts scored in an iteration, drawn anew each time
-    substeps: int | None = None  # steps per gap; of the midpoint rule in filtered, of Euler otherwise
+    substeps: int | None = None  # steps per gap; of second order in filtered if several, of Euler otherwise
     look_ahead: int | None = None  # observations after each start that are scored
     observation_noise: str = "auto"  # filtered: "learnt", "none", or learnt if the data show any ("auto")
     learning_rate: float = 3e-4

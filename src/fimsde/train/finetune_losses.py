@@ -4,8 +4,8 @@ Between observations a Gaussian is carried along by its sigma points, each moved
 it is compared with what was seen and updated. With neither noise nor sub-steps this is the dense likelihood. Noise and
 diffusion are told apart because a window holds several observations: noise does not grow with time.
 
-Sub-steps are midpoint steps: plain ones bend the path by half their length times the change of the drift, and a drift
-that is learnt through them bends back.
+Sub-steps are of second order: plain ones bend the path by half their length times the change of the drift, and a drift
+that is learnt through them bends back; so does a diffusion whose noise is not carried along.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def filtered_nll(
         fields: Drift and diffusion.
         steps: Windows of one or more gaps. All systems of the batch have the dimension of `noise_var`.
         noise_var: Variance of the measurement noise of each component.
-        substeps: Steps per gap: one Euler step, or several of the midpoint rule.
+        substeps: Steps per gap: one Euler step, or several of second order, see `predict`.
     """
     return window_nll(fields, steps, noise_var, substeps=substeps).sum() / num_scored(steps, len(noise_var)).sum()
 
@@ -56,9 +56,8 @@ def window_nll(
     total = torch.zeros_like(mean[..., 0])
     for k in range(steps.gaps.shape[-1]):
         is_open = is_open & steps.valid[..., k]
-        dt = torch.where(is_open, steps.gaps[..., k], 0.0) / substeps  # nothing moves in gaps that do not count
-        for _ in range(substeps):
-            mean, covariance = _predict(fields, mean, covariance, dt, steps.start.shape[-1], substeps > 1)
+        gap = torch.where(is_open, steps.gaps[..., k], 0.0)  # nothing moves in gaps that do not count
+        mean, covariance = predict(fields, mean, covariance, gap, steps.start.shape[-1], substeps)
         miss = torch.where(is_open[..., None], steps.target[..., k, :dim] - mean, 0.0)
         root = _root(covariance + noise)
         whitened = torch.linalg.solve_triangular(root, miss[..., None], upper=False)[..., 0]
@@ -67,6 +66,36 @@ def window_nll(
         total = total + torch.where(is_open, nll, 0.0)
         mean, covariance = _update(mean, covariance, miss, root, noise)
     return total
+
+
+def predict(
+    fields: Fields,
+    mean: Float[Tensor, "batch starts dim"],
+    covariance: Float[Tensor, "batch starts dim dim"],
+    gap: Float[Tensor, "batch starts"],
+    max_dim: int,
+    substeps: int,
+) -> tuple[Float[Tensor, "batch starts dim"], Float[Tensor, "batch starts dim dim"]]:
+    """Mean and covariance after a gap: one Euler step, or several steps of second order.
+
+    Each of those adds half of its noise, moves by the midpoint rule, and adds the other half, so that noise that comes
+    early is moved along. Halves that meet are added at once.
+    """
+    points, weight = _sigma_points(mean, covariance, max_dim)
+    dt = gap / substeps
+    every_dt = dt.repeat_interleave(len(weight), dim=1)[..., None]
+    if substeps == 1:
+        moved, diffusion = advance(fields, points, every_dt, midpoint=False)
+        mean, covariance = _moments(moved, weight, mean.shape)
+        return mean, covariance + _spread(diffusion, weight, dt, mean.shape)
+    covariance = covariance + _spread(fields(points)[1], weight, dt / 2, mean.shape)
+    for k in range(substeps):
+        points, _ = _sigma_points(mean, covariance, max_dim)
+        moved, _ = advance(fields, points, every_dt, midpoint=True)
+        mean, covariance = _moments(moved, weight, mean.shape)
+        share = dt if k < substeps - 1 else dt / 2
+        covariance = covariance + _spread(fields(moved)[1], weight, share, mean.shape)
+    return mean, covariance
 
 
 def advance(
@@ -80,28 +109,37 @@ def advance(
     return euler_step(x, drift, diffusion, dt, still), diffusion
 
 
-def _predict(
-    fields: Fields,
-    mean: Float[Tensor, "batch starts dim"],
-    covariance: Float[Tensor, "batch starts dim dim"],
-    dt: Float[Tensor, "batch starts"],
-    max_dim: int,
-    midpoint: bool,
-) -> tuple[Float[Tensor, "batch starts dim"], Float[Tensor, "batch starts dim dim"]]:
-    """Mean and covariance after one step, exact for affine drift and constant diffusion."""
+def _sigma_points(
+    mean: Float[Tensor, "batch starts dim"], covariance: Float[Tensor, "batch starts dim dim"], max_dim: int
+) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, " points"]]:
+    """A few states with this mean and covariance, side by side and padded, and their weights."""
     dim = mean.shape[-1]
     reach = max(3.0, dim)  # squared distance of the sigma points: fourth moments of a normal law for up to 3 dimensions
-    weight = mean.new_tensor([1 - dim / reach] + [0.5 / reach] * (2 * dim))[:, None]
+    weight = mean.new_tensor([1 - dim / reach] + [0.5 / reach] * (2 * dim))
     arms = reach**0.5 * _root(covariance).mT  # (batch, starts, dim, dim): one arm per row
     points = mean[..., None, :] + torch.cat([torch.zeros_like(arms[..., :1, :]), arms, -arms], dim=-2)
-    every_dt = dt.repeat_interleave(points.shape[2], dim=1)[..., None]
-    moved, diffusion = advance(fields, F.pad(points.flatten(1, 2), (0, max_dim - dim)), every_dt, midpoint)
-    moved, diffusion = (value[..., :dim].unflatten(1, points.shape[1:3]) for value in (moved, diffusion))
-    dt = dt[..., None, None]
-    mean = (weight * moved).sum(-2)
-    away = moved - mean[..., None, :]
-    spread = (weight * diffusion.square() * dt).sum(-2)
-    return mean, (away.mT * weight[:, 0]) @ away + torch.diag_embed(spread)
+    return F.pad(points.flatten(1, 2), (0, max_dim - dim)), weight
+
+
+def _moments(
+    points: Float[Tensor, "batch queries max_dim"], weight: Float[Tensor, " points"], shape: torch.Size
+) -> tuple[Float[Tensor, "batch starts dim"], Float[Tensor, "batch starts dim dim"]]:
+    """Mean and covariance of sigma points that have moved."""
+    each = points[..., : shape[-1]].unflatten(1, (shape[1], len(weight)))
+    mean = (weight[:, None] * each).sum(-2)
+    away = each - mean[..., None, :]
+    return mean, (away.mT * weight) @ away
+
+
+def _spread(
+    diffusion: Float[Tensor, "batch queries max_dim"],
+    weight: Float[Tensor, " points"],
+    dt: Float[Tensor, "batch starts"],
+    shape: torch.Size,
+) -> Float[Tensor, "batch starts dim dim"]:
+    """The covariance that noise adds in a time."""
+    each = diffusion[..., : shape[-1]].unflatten(1, (shape[1], len(weight)))
+    return torch.diag_embed((weight[:, None] * each.square()).sum(-2) * dt[..., None])
 
 
 def _update(

@@ -18,7 +18,7 @@ from fimsde.train.finetune_config import FinetuneConfig, ObjectiveName
 from fimsde.train.finetune_data import Windows
 from fimsde.train.finetune_losses import filtered_nll, num_scored, window_nll
 from fimsde.train.finetune_parameters import Learner
-from fimsde.train.finetune_proof import Gain, paired_gain
+from fimsde.train.finetune_steps import Steps, steps_per_gap
 from fimsde.train.losses import ScoredSteps, simulation_errors, simulation_mse, transition_nll
 from fimsde.train.objectives import Loss
 from fimsde.train.processes import Processes
@@ -26,11 +26,7 @@ from fimsde.transitions import Transitions
 
 _NOISY = 3.0  # standard errors that the variance of the noise must be above zero
 _NOISE_SHARE = 0.25  # of the variance of the states above which "noise" is not told apart from a fast process
-_FINE = 5  # midpoint steps with which one Euler step is compared
-_WORTH = 1e-3  # nats per component from which on they are worth their cost
-_PROVEN = 2.0  # standard errors that their gain must be above zero
-_EVALUATIONS = 2048  # of the model in an iteration, about
-_STARTS = 4096  # at which a gap is looked at
+_EVALUATIONS, _JUDGED = 2048, 65_536  # of the model in an iteration, and to judge it, about
 _PATHS, _PATH_STEPS = 64, 128  # simulated to see whether an equation explodes
 
 
@@ -41,9 +37,10 @@ class Choice:
     Attributes:
         objective: Which one.
         reason: Why, in one sentence.
-        substeps: Euler steps per gap.
+        substeps: Steps per gap; one of Euler, more of second order in filtered, of Euler otherwise.
         look_ahead: Observations scored after each start.
         num_scored: Starts per iteration.
+        num_judged: Held-out windows, at most.
         noise_var: Normalised variance of the measurement noise to start from; None if data count as exact.
     """
 
@@ -52,6 +49,7 @@ class Choice:
     substeps: int
     look_ahead: int
     num_scored: int
+    num_judged: int
     noise_var: Float64[Array, " dim"] | None
 
 
@@ -66,27 +64,33 @@ def choose(config: FinetuneConfig, model: FIMSDE, context: Context, steps: Trans
     """
     noise_var, noise = _measurement_noise(steps)
     noisy = config.observation_noise == "learnt" or (config.observation_noise == "auto" and noise is not None)
-    gain = Gain(0.0, 0.0)
+    needed = Steps(1, "")
     if config.objective == "auto" or (config.objective == "filtered" and not config.substeps):
-        gain = _gain_of_substeps(model, context, steps, noise_var if noisy else np.zeros(steps.dim))
-    curved = gain.is_proven(_PROVEN) and gain.mean > _WORTH
+        weight = next(model.parameters())
+        var = torch.from_numpy(noise_var if noisy else np.zeros(steps.dim)).to(weight)
+        windows = Windows(steps, 1, model.config.max_dim, weight.dtype)
+        needed = steps_per_gap(lambda x: model.evaluate(context, x), windows, var)
     if config.objective != "auto":
         objective, reason = cast(ObjectiveName, config.objective), "as asked for"
     elif noisy:
         objective, reason = "filtered", noise or "measurement noise is to be learnt"
-    elif curved:
-        objective = "filtered"
-        reason = f"gaps are long: {_FINE} midpoint steps per gap predict {gain.mean:.2g} nats better than an Euler step"
+    elif needed.number > 1:
+        objective, reason = "filtered", needed.reason
     else:
-        objective = "dense"
-        reason = f"one Euler step per gap predicts as well as {_FINE} finer ones, and no measurement noise is seen"
+        objective, reason = "dense", f"{needed.reason}, and no measurement noise is seen"
     noisy = noisy and objective == "filtered"
-    substeps = config.substeps or {"dense": 1, "sparse": 10, "filtered": _FINE if curved else 1}[objective]
+    substeps = config.substeps or {"dense": 1, "sparse": 10, "filtered": needed.number}[objective]
     look_ahead = config.look_ahead or (1 if not noisy else 2 if substeps > 1 else 8)
-    points = 2 * steps.dim + 1 if objective == "filtered" else 1
-    fitting = int(np.clip(_EVALUATIONS // (points * substeps * look_ahead), 32, 512))
+    cost = look_ahead * _evaluations(steps.dim, substeps)
+    fitting = int(np.clip(_EVALUATIONS // cost, 32, 512))
     scored = config.num_scored or {"dense": 512, "sparse": 32, "filtered": fitting}[objective]
-    return Choice(objective, reason, substeps, look_ahead, scored, noise_var if noisy else None)
+    judged = int(np.clip(_JUDGED // cost, 256, 4096))
+    return Choice(objective, reason, substeps, look_ahead, scored, judged, noise_var if noisy else None)
+
+
+def _evaluations(dim: int, substeps: int) -> int:
+    """Of the model in one gap, see `predict`."""
+    return (2 * dim + 1) * (1 if substeps == 1 else 3 * substeps + 1)
 
 
 def _measurement_noise(steps: Transitions) -> tuple[Float64[Array, " dim"], str | None]:
@@ -98,19 +102,6 @@ def _measurement_noise(steps: Transitions) -> tuple[Float64[Array, " dim"], str 
         return var, None
     share = 100 * np.sqrt(scales.noise_var[found].max())
     return var, f"observations carry measurement noise of about {share:.2g} % of the standard deviation of the data"
-
-
-@torch.no_grad()
-def _gain_of_substeps(model: FIMSDE, context: Context, steps: Transitions, noise_var: Float64[Array, " dim"]) -> Gain:
-    """How much better many steps per gap predict the next observation than one: nats per component."""
-    weight = next(model.parameters())
-    scored = Windows(steps, 1, model.config.max_dim, weight.dtype).spread(_STARTS).to(weight.device)
-    var = torch.from_numpy(noise_var).to(weight)
-    one, many = (
-        window_nll(lambda x: model.evaluate(context, x), scored, var, substeps=n)[0].double().cpu().numpy()
-        for n in (1, _FINE)
-    )
-    return paired_gain(one, many, num_scored(scored, steps.dim)[0].cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)

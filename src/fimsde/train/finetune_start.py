@@ -13,11 +13,11 @@ from torch import Tensor
 from fimsde.model.correction import Correction
 from fimsde.model.fim import Context
 from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import advance, filtered_nll
+from fimsde.train.finetune_losses import advance, filtered_nll, predict
 from fimsde.train.finetune_parameters import Learner
 from fimsde.train.losses import ScoredSteps
 
-_STARTS = 4096  # transitions looked at
+_STARTS, _FEW = 4096, 1024  # transitions looked at, the fewer where each is dear
 _ROUNDS = 4  # through sub-steps the answer to a change of the drift is known roughly only
 _PROVEN = 9.0  # chi-square from which on a coefficient counts
 _FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion
@@ -33,7 +33,7 @@ _FOLLOWED, _AHEAD = 256, 8  # windows, and observations in each, that choose amo
 def first_guess(learner: Learner, context: Context, windows: Windows, substeps: int) -> None:
     """Set the drift coefficients and the level of the diffusion from errors of predictions over a gap.
 
-    Where data are dense and exact, the errors give a factor on the diffusion or, if that fits better, a constant to
+    Where data are exact, the errors give a factor on the diffusion or, if that fits better, a constant to
     add, and how both vary from place to place. Otherwise a diffusion that is all but absent becomes the constant with
     the largest likelihood.
 
@@ -49,13 +49,15 @@ def first_guess(learner: Learner, context: Context, windows: Windows, substeps: 
     steps = windows.spread(_STARTS).to(correction.low.device)
     for _ in range(_ROUNDS if substeps > 1 else 1):
         _move_drift(learner, context, steps, substeps)
-    miss, variance = _errors(learner, context, steps, substeps, dim)
-    if substeps == 1 and learner.noise is None:  # otherwise errors are not due to the diffusion alone
-        _set_level(correction, miss, variance, steps.gaps[0, :, :1].double())
-        _shape(learner, context, steps, dim)
+    if learner.noise is None:  # otherwise errors are not due to the diffusion alone
+        few = steps if substeps == 1 else windows.spread(_FEW).to(correction.low.device)
+        _set_level(correction, *_law_errors(learner, context, few, substeps, dim), few.gaps[0, :, :1].double())
+        _shape(learner, context, few, substeps, dim)
         _move_drift(learner, context, steps, substeps)  # with weights that are right now
-        _shape(learner, context, steps, dim)
-    elif (variance.mean(0) < _SILENT * miss.square().mean(0)).all():
+        _shape(learner, context, few, substeps, dim)
+        return
+    miss, variance = _errors(learner, context, steps, substeps, dim)
+    if (variance.mean(0) < _SILENT * miss.square().mean(0)).all():
         rate = (miss.square() / steps.gaps[0, :, :1]).mean(0)
         _lift(learner, context, replace(windows, look_ahead=_AHEAD), rate, substeps)
 
@@ -86,18 +88,24 @@ def _set_level(
     correction.add_diffusion(torch.where(add, constant, 0.0))
 
 
-def _shape(learner: Learner, context: Context, steps: ScoredSteps, dim: int) -> None:
-    """Fisher scoring of the log of the factor; its information is twice the identity in these coordinates."""
+def _shape(learner: Learner, context: Context, steps: ScoredSteps, substeps: int, dim: int) -> None:
+    """Fisher scoring of the log of the factor; its information is twice the identity in these coordinates.
+
+    The variance after a gap is taken to grow with the factor at its start.
+    """
     correction = learner.model.correction
     assert correction is not None, "checked by the caller"
     features = correction.diffusion_features(steps.start)[0].double()  # (starts, terms)
+    miss, variance = _law_errors(learner, context, steps, substeps, dim)
+    ratio = miss.square() / variance.clamp_min(_TINIEST)
+    found = features.new_zeros(features.shape[1], dim)
     for _ in range(_SCORINGS):
-        miss, variance = _errors(learner, context, steps, 1, dim)
-        excess = miss.square() / variance.clamp_min(_TINIEST) - 1
+        excess = ratio * torch.exp(-2 * features @ found) - 1
         each = features[:, :, None] * excess[:, None, :]  # (starts, terms, dim)
         score = each.mean(0)
         proven = score.square() * len(each) > _PROVEN * each.square().mean(0)
-        correction.shape_diffusion(torch.where(proven, 0.5 * score, 0.0).clamp(-_STEP, _STEP))
+        found += torch.where(proven, 0.5 * score, 0.0).clamp(-_STEP, _STEP)
+    correction.shape_diffusion(found)
 
 
 def _lift(learner: Learner, context: Context, windows: Windows, rate: Float[Tensor, " dim"], substeps: int) -> None:
@@ -117,7 +125,7 @@ def _lift(learner: Learner, context: Context, windows: Windows, rate: Float[Tens
 def _errors(
     learner: Learner, context: Context, steps: ScoredSteps, substeps: int, dim: int
 ) -> tuple[Float[Tensor, "starts dim"], Float[Tensor, "starts dim"]]:
-    """What predictions miss after one gap, and the variance that the diffusion explains."""
+    """What paths without noise miss after one gap, and the variance of one Euler step over it."""
     model, end = learner.model, steps.start
     for _ in range(substeps):
         ahead, _ = advance(lambda x: model.evaluate(context, x), end, steps.gaps[..., :1] / substeps, substeps > 1)
@@ -125,6 +133,25 @@ def _errors(
     _, diffusion = model.evaluate(context, steps.start)
     variance = diffusion.double().square() * steps.gaps[..., :1]
     return (steps.target[:, :, 0] - end).double()[0, :, :dim], variance[0, :, :dim]
+
+
+def _law_errors(
+    learner: Learner, context: Context, steps: ScoredSteps, substeps: int, dim: int
+) -> tuple[Float[Tensor, "starts dim"], Float[Tensor, "starts dim"]]:
+    """What predictions miss after one gap, and their variance: dearer, and right also where noise is moved along."""
+    if substeps == 1:
+        return _errors(learner, context, steps, substeps, dim)
+    model, mean = learner.model, steps.start[..., :dim]
+    end, covariance = predict(
+        lambda x: model.evaluate(context, x),
+        mean,
+        mean.new_zeros(*mean.shape, dim),
+        steps.gaps[..., 0],
+        steps.start.shape[-1],
+        substeps,
+    )
+    variance = torch.diagonal(covariance, dim1=-2, dim2=-1)
+    return (steps.target[..., 0, :dim] - end).double()[0], variance.double()[0]
 
 
 def _coefficients(
