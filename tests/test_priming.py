@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from checks import check_mean, check_variance
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
-from fimsde.priming import compiled, fit, monomials, windows
+from fimsde.priming import fit, monomials, windows
 from fimsde.priming.candidates import DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
 from fimsde.priming.origin import sparse_averages
+from fimsde.priming.selection import compiled as selection
 from fimsde.simulate import simulate
 from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
@@ -30,7 +31,7 @@ def shift_matrix(shift, degree):
     """T with monomials(u + shift) = T monomials(u)."""
     rows, columns, factors, powers = monomials.shift_terms(len(shift), degree)
     out = np.zeros((len(monomials.exponents(len(shift), degree)),) * 2)
-    out[rows, columns] = compiled.shift_values(shift, factors, powers)
+    out[rows, columns] = selection.shift_values(shift, factors, powers)
     return out
 
 
@@ -104,7 +105,7 @@ def test_elimination_averages_over_all_models_on_the_way():
     chi2 = np.cumsum([0.0, 0.04, 4.0, 9.0, 36.0])
     present = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
     averages = np.empty((2, 4))
-    evidence = compiled.eliminate(mean.copy(), np.diag(variance), np.arange(4), 4, np.array([5.0, 9.0]), averages)
+    evidence = selection.eliminate(mean.copy(), np.diag(variance), np.arange(4), 4, np.array([5.0, 9.0]), averages)
     for penalty, average, found in zip((5.0, 9.0), averages, evidence, strict=True):
         weights = np.exp(-0.5 * (chi2 + penalty * np.arange(4, -1, -1)))
         np.testing.assert_allclose(average, weights @ (present * mean) / weights.sum(), rtol=1e-12)
@@ -119,11 +120,11 @@ def test_elimination_of_dependent_terms_refits_the_others():
     mean = np.linalg.lstsq(design, target)[0]
     averages = np.empty((1, 4))
     dear = np.array([200.0])  # one model has all the weight
-    compiled.eliminate(mean.copy(), covariance.copy(), np.arange(4), 4, dear, averages)
+    selection.eliminate(mean.copy(), covariance.copy(), np.arange(4), 4, dear, averages)
     refit = np.linalg.lstsq(design[:, [0, 2]], target)[0]
     np.testing.assert_allclose(averages[0], [refit[0], 0, refit[1], 0], rtol=1e-6, atol=1e-9)
     order = np.array([2, 3, 0, 1])  # the last two are not allowed
-    compiled.eliminate(mean[order], covariance[np.ix_(order, order)], order, 2, dear / 1e6, averages)
+    selection.eliminate(mean[order], covariance[np.ix_(order, order)], order, 2, dear / 1e6, averages)
     refit = np.linalg.lstsq(design[:, [2, 3]], target)[0]
     np.testing.assert_allclose(averages[0], [0, 0, *refit], rtol=1e-6, atol=1e-9, err_msg="others are not allowed")
 

@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from fimsde.priming import compiled, monomials
+from fimsde.priming import monomials
 from fimsde.priming.fit import Posterior
+from fimsde.priming.selection.compiled import average_over_origins
 from fimsde.shapes import Array, Float64
 
 _REACH = 2.25  # standard deviations from the mean within which origins are looked for
@@ -33,7 +34,7 @@ def sparse_averages(
     degrees = monomials.exponents(dim, degree).sum(axis=1)
     allowed = np.ones(len(degrees), np.bool_) if parity is None else degrees % 2 == parity
     places, spacing = (_grid(dim), 2 * _REACH / (_PER_AXIS[dim] - 1)) if origin is None else (origin[None], 0.0)
-    return compiled.average_over_origins(
+    return average_over_origins(
         post.mean,
         np.linalg.inv(post.precision),
         allowed,

@@ -1,0 +1,1 @@
+"""Which terms an equation has, and around which place."""
