@@ -3,10 +3,11 @@
 With many paths whole paths are drawn. Otherwise blocks of neighbouring transitions are; a block is a path of its own,
 so that no step joins two blocks. Every draw is estimated again with the same method.
 
-The band reaches from the estimate to both sides by the root mean square distance of the redrawn estimates from it times
-Student's quantile for the number of units drawn. Unlike a band of percentiles it always holds the estimate, it widens
-where the draws are biased, and it allows for having few units: twenty blocks vary less than the data they stand for, by
-the factor sqrt(19 / 20). Coverage is measured by benchmarks/band_coverage.py.
+The band reaches from the estimate to both sides by the typical distance of the redrawn estimates from it (their median,
+as a standard deviation) times Student's quantile for the number of units drawn. Unlike a band of percentiles it always
+holds the estimate, it widens where the draws are biased, and it allows for having few units: twenty blocks vary less
+than the data they stand for, by the factor sqrt(19 / 20). The median, because a few draws may choose another equation
+altogether. Coverage is measured by benchmarks/band_coverage.py.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from fimsde.shapes import Array, Float64, Int
 ENOUGH_PATHS = 20  # draw whole paths from this number on
 NUM_BLOCKS = 20  # otherwise: blocks as long as the data cut into this many,
 SHORTEST = 16  # or into fewer, so that blocks have this many transitions
+_MEDIAN = float(stats.norm.ppf(0.75))  # median distance from the mean of a normal law, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,10 @@ def make_band(sdes: Sequence[SDE], centre: SDE, x: Float64[Array, "queries dim"]
         raise ConfigError(f"level is {level}; expected a share between 0 and 1, for instance 0.9.")
     drawn = np.stack([np.stack(fields(sde, x)) for sde in sdes])  # (resamples, 2, queries, dim)
     middle = np.stack(fields(centre, x))
-    known = np.isfinite(drawn)
-    squares = np.sum(np.where(known, drawn - middle, 0.0) ** 2, axis=0)
-    count = known.sum(axis=0)
-    spread = np.sqrt(np.divide(squares, count, out=np.full(squares.shape, np.nan), where=count > 0))
+    distances = np.abs(np.where(np.isfinite(drawn), drawn - middle, np.nan))
+    known = np.isfinite(distances).any(axis=0)
+    spread = np.full(middle.shape, np.nan)
+    spread[known] = np.nanmedian(distances[:, known], axis=0) / _MEDIAN
     reach = spread * stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(units / (units - 1))
     low, high = middle - reach, middle + reach
     return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes))
