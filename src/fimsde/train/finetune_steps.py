@@ -4,19 +4,18 @@ An equation that is learnt through steps that are too long is that of the steps,
 """
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import Fields, num_scored, predict, window_nll
-from fimsde.train.finetune_proof import paired_gain
+from fimsde.train.finetune_losses import Fields, predict, window_nll
 
 _MOST = 8  # steps per gap
 _TELLS = 0.5  # nats over all data, half a standard error of a bias, up to which two numbers of steps count as alike
-_PROVEN = 3.0  # standard errors by which one Euler step must predict better for the equation to be that of its chain
+_PROVEN = 3.0  # standard deviations by which one Euler step must predict better: the equation is that of its chain
 _STARTS, _JUDGED = 256, 1024  # at which laws are compared, and predictions
 
 
@@ -33,8 +32,8 @@ def steps_per_gap(fields: Fields, windows: Windows, noise_var: Float[Tensor, " d
     """The smallest power of two such that twice as many steps predict the same, as far as so many data can tell.
 
     Two laws of the next observation are compared by what it costs to take one for the other, under the equation that
-    the model reads from the data. One Euler step is kept if it is proven to predict better than that: then the equation
-    is that of a chain whose state is forgotten within a gap.
+    the model reads from the data. One Euler step is kept if the data are more likely under it than chance allows where
+    finer steps are right: then the equation is that of a chain whose state is forgotten within a gap.
 
     Args:
         fields: Of the model before finetuning.
@@ -50,9 +49,11 @@ def steps_per_gap(fields: Fields, windows: Windows, noise_var: Float[Tensor, " d
     if number == 1:
         return Steps(1, "one Euler step per gap predicts the same as finer ones")
     scored = windows.spread(_JUDGED).to(noise_var.device)
-    one, many = (window_nll(fields, scored, noise_var, substeps=n)[0].double().cpu().numpy() for n in (1, number))
-    gain = paired_gain(one, many, num_scored(scored, len(noise_var))[0].cpu().numpy())
-    if not isfinite(gain.mean) or gain.mean < -_PROVEN * gain.error:
+    one, many = (window_nll(fields, scored, noise_var, substeps=n)[0].double() for n in (1, number))
+    share = len(windows.steps) / len(one)
+    gained = share * float((one - many).sum())
+    # whichever law is right, the ratio of likelihoods has a variance of twice its mean, for laws that are close
+    if not isfinite(gained) or gained < -_PROVEN * sqrt(2 * share * in_all[0]):
         return Steps(1, "one Euler step per gap predicts better than finer ones")
     return Steps(number, f"gaps are long: the data tell one Euler step from finer ones, by {in_all[0]:.2g} nats in all")
 
