@@ -6,7 +6,7 @@ import torch
 
 from fimsde.observations import read
 from fimsde.sde import FunctionSDE
-from fimsde.simulate import simulate
+from fimsde.simulate import euler_step, simulate
 from fimsde.train.finetune_data import Windows
 from fimsde.train.finetune_steps import _divergence, steps_per_gap
 from fimsde.transitions import to_transitions
@@ -64,6 +64,17 @@ def test_the_equation_of_an_euler_chain_stays_one():
     found = steps_per_gap(linear, seen(0.2, 1000, finer=1), none())
     assert found.number == 1
     assert "predicts better than finer ones" in found.reason
+
+
+def test_heavy_tails_do_not_hide_an_euler_chain():
+    """Noise from Student's t with three degrees of freedom and variance one: a few gains are enormous, and a rule that
+    asks for many standard errors of their mean finds nothing proven."""
+    gap, rng = 0.2, np.random.default_rng(2)
+    values = np.zeros(1000)
+    for k, noise in enumerate(rng.standard_t(3, size=999) / 3**0.5):
+        values[k + 1] = euler_step(values[k], -THETA * values[k], 1.0, gap, noise)
+    windows = Windows(to_transitions(read(values, dt=gap)), 1, 1, torch.float64)
+    assert steps_per_gap(linear, windows, none()).number == 1
 
 
 def test_fields_that_explode_within_a_gap_are_left_to_one_step():
