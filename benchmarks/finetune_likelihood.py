@@ -33,8 +33,8 @@ def main() -> None:
         print(
             f"\nmean gain {finite.mean():+.4f} nats per step and component, 95 % interval "
             f"{finite.mean() - half:+.4f} to {finite.mean() + half:+.4f}, "
-            f"median {np.median(finite):+.4f}, unchanged up to rounding in {int((abs(finite) < 1e-6).sum())} and worse by "
-            f"more than 0.001 in {int((finite < -1e-3).sum())} of {len(finite)} tasks "
+            f"median {np.median(finite):+.4f}, unchanged up to rounding in {int((abs(finite) < 1e-6).sum())} and "
+            f"worse by more than 0.001 in {int((finite < -1e-3).sum())} of {len(finite)} tasks "
             f"({len(gains) - len(finite)} without a number)"
         )
 
