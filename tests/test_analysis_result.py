@@ -252,6 +252,18 @@ def test_a_missing_value_of_a_draw_does_not_empty_the_band():
     assert np.isnan(make_band([nowhere], nowhere, x, 0.9, NUM_BLOCKS).diffusion_low).all()
 
 
+def test_a_band_is_as_wide_as_the_median_draw_is_far_and_one_odd_draw_does_not_widen_it():
+    """Draws one away on either side, and one a hundred away; a normal law has its median distance at 0.6745."""
+    draws = [FunctionSDE(1, lambda x, a=a: np.full_like(x, a), np.ones_like) for a in (-1.0, 1.0, 1.0, -1.0, 100.0)]
+    centre = FunctionSDE(1, np.zeros_like, np.ones_like)
+    band = make_band(draws, centre, np.zeros((3, 1)), 0.9, 20)
+    reach = 1 / 0.6744898 * 1.7291328 * np.sqrt(20 / 19)  # the 95 % quantile of Student's t with 19 degrees of freedom
+    np.testing.assert_allclose(band.drift_high, reach, rtol=1e-6)
+    np.testing.assert_allclose(band.drift_low, -reach, rtol=1e-6)
+    assert (band.diffusion_low == 1).all()
+    assert (band.diffusion_high == 1).all()
+
+
 def test_a_band_needs_data_a_method_and_sensible_numbers():
     x = np.zeros((1, 1))
     with pytest.raises(ConfigError, match="needs observations"):

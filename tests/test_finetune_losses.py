@@ -113,8 +113,10 @@ def test_mean_and_variance_after_a_gap_are_of_second_order():
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     mean, var = math.exp(-theta * gap), sigma**2 * (1 - math.exp(-2 * theta * gap)) / (2 * theta)
 
+    def fields(x):
+        return -theta * x, torch.full_like(x, sigma)
+
     def errors(number):
-        fields = lambda x: (-theta * x, torch.full_like(x, sigma))  # noqa: E731
         end, spread = predict(fields, one, 0 * one[..., None], gap * one[..., 0], 3, number)
         return np.abs([float(end) / mean - 1, float(spread) / var - 1])
 

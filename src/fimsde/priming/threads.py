@@ -3,7 +3,6 @@
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
-import scipy.linalg  # noqa: F401, so that its library is known as well
 from threadpoolctl import ThreadpoolController
 
 _MANY = 200_000  # observations from which threads are worth their price
@@ -21,4 +20,5 @@ def blas_threads_for(num_observations: int) -> AbstractContextManager[object]:
 
 @cache
 def _controller() -> ThreadpoolController:
+    """Of the libraries that are loaded at the first call: by then those of the fits are."""
     return ThreadpoolController()
