@@ -1,5 +1,7 @@
 """The candidate bank: exact identities of its parts, calibration of its posteriors, and what it must not depend on."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from fimsde.observations import read
 from fimsde.priming import fit, monomials, windows
 from fimsde.priming.candidates import DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
 from fimsde.priming.origin import sparse_averages
-from fimsde.priming.selection import compiled as selection
+from fimsde.priming.subsets import compiled as subsets
 from fimsde.simulate import simulate
 from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
@@ -31,7 +33,7 @@ def shift_matrix(shift, degree):
     """T with monomials(u + shift) = T monomials(u)."""
     rows, columns, factors, powers = monomials.shift_terms(len(shift), degree)
     out = np.zeros((len(monomials.exponents(len(shift), degree)),) * 2)
-    out[rows, columns] = selection.shift_values(shift, factors, powers)
+    out[rows, columns] = subsets.shift_values(shift, factors, powers)
     return out
 
 
@@ -100,33 +102,67 @@ def test_chunks_change_nothing(monkeypatch):
     np.testing.assert_array_equal(np.concatenate([c.increment for c in windows.step_windows(series)]), steps)
 
 
-def test_elimination_averages_over_all_models_on_the_way():
-    mean, variance = np.array([3.0, 0.1, -2.0, 0.4]), 1 / np.array([1.0, 4.0, 9.0, 25.0])  # t² = 9, 0.04, 36, 4
-    chi2 = np.cumsum([0.0, 0.04, 4.0, 9.0, 36.0])
-    present = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
-    averages = np.empty((2, 4))
-    evidence = selection.eliminate(mean.copy(), np.diag(variance), np.arange(4), 4, np.array([5.0, 9.0]), averages)
-    for penalty, average, found in zip((5.0, 9.0), averages, evidence, strict=True):
-        weights = np.exp(-0.5 * (chi2 + penalty * np.arange(4, -1, -1)))
-        np.testing.assert_allclose(average, weights @ (present * mean) / weights.sum(), rtol=1e-12)
-        assert found == pytest.approx(np.log(weights.sum()), rel=1e-12)
+def enumerate_models(precision, right, slab, odds):
+    """Log of the summed evidence, and average, over all models: one by one, from the definition."""
+    terms, evidence, means = len(slab), [], []
+    for kept in product((False, True), repeat=terms):
+        k = np.flatnonzero(kept)
+        own, mean = precision[np.ix_(k, k)], np.zeros(terms)
+        mean[k] = np.linalg.solve(own, right[k])
+        evidence.append(
+            0.5 * (right[k] @ mean[k] + np.log(slab[k]).sum() - np.linalg.slogdet(own)[1]) + np.log(odds[k]).sum()
+        )
+        means.append(mean)
+    highest = max(evidence)
+    weights = np.exp(np.array(evidence) - highest)
+    return highest + np.log(weights.sum()), weights @ np.array(means) / weights.sum()
 
 
-def test_elimination_of_dependent_terms_refits_the_others():
-    rng = np.random.default_rng(0)
-    design = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 4))
-    target = design @ np.array([1.0, 0.0, 2.0, 0.0]) + 0.01 * rng.standard_normal(50)
-    covariance = np.linalg.inv(design.T @ design / 1e-4)
-    mean = np.linalg.lstsq(design, target)[0]
-    averages = np.empty((1, 4))
-    dear = np.array([200.0])  # one model has all the weight
-    selection.eliminate(mean.copy(), covariance.copy(), np.arange(4), 4, dear, averages)
-    refit = np.linalg.lstsq(design[:, [0, 2]], target)[0]
-    np.testing.assert_allclose(averages[0], [refit[0], 0, refit[1], 0], rtol=1e-6, atol=1e-9)
-    order = np.array([2, 3, 0, 1])  # the last two are not allowed
-    selection.eliminate(mean[order], covariance[np.ix_(order, order)], order, 2, dear / 1e6, averages)
-    refit = np.linalg.lstsq(design[:, [2, 3]], target)[0]
-    np.testing.assert_allclose(averages[0], [0, 0, *refit], rtol=1e-6, atol=1e-9, err_msg="others are not allowed")
+def regression(terms, num, noise, seed, present=3):
+    """Precision with a slab of one, right side and slab of a regression on dependent terms, of which few are there."""
+    rng = np.random.default_rng(seed)
+    design = rng.standard_normal((num, terms)) + 0.7 * rng.standard_normal((num, 1))
+    target = design[:, :present].sum(axis=1) + noise * rng.standard_normal(num)
+    return np.eye(terms) + design.T @ design / noise**2, design.T @ target / noise**2, np.ones(terms)
+
+
+@pytest.mark.parametrize(
+    ("terms", "noise"), [(5, 3.0), (9, 3.0), (9, 0.3)], ids=["few", "all uncertain", "some terms sure"]
+)
+def test_the_average_over_all_subsets_of_the_terms_is_that_of_the_definition(terms, noise):
+    precision, right, slab = regression(terms, 60, noise, seed=terms)
+    odds = np.stack([np.full(terms, 0.4), np.linspace(0.1, 1.0, terms)])
+    averages = np.empty((2, terms))
+    evidence = subsets.average_subsets(precision, right, slab, odds, terms, averages)
+    for row in range(2):
+        expected, average = enumerate_models(precision, right, slab, odds[row])
+        assert evidence[row] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(averages[row], average, rtol=1e-9, atol=1e-12)
+
+
+def test_terms_without_odds_are_never_there_and_the_others_are_refitted():
+    precision, right, slab = regression(8, 60, 1.0, seed=3)
+    odds = np.array([[0.0, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5]])
+    averages = np.empty((1, 8))
+    (evidence,) = subsets.average_subsets(precision, right, slab, odds, 8, averages)
+    k = np.flatnonzero(odds[0])
+    expected, average = enumerate_models(precision[np.ix_(k, k)], right[k], slab[k], odds[0, k])
+    assert evidence == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(averages[0, k], average, rtol=1e-9)
+    assert not averages[0, [0, 3]].any()
+
+
+def test_with_too_many_terms_the_least_significant_ones_are_left_out():
+    """What the data leave open is lost, what they show is kept: with 6 free terms of 11, and not with 2."""
+    precision, right, slab = regression(11, 200, 2.0, seed=5, present=4)
+    odds = np.full((1, 11), 0.1)
+    _, expected = enumerate_models(precision, right, slab, odds[0])
+    near, far = np.empty((1, 11)), np.empty((1, 11))
+    subsets.average_subsets(precision, right, slab, odds, 6, near)
+    subsets.average_subsets(precision, right, slab, odds, 2, far)
+    assert np.abs(near - expected).max() < 0.02
+    assert np.count_nonzero(near) == 6
+    assert np.abs(far - expected).max() > 0.2
 
 
 def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
@@ -135,10 +171,16 @@ def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
     post = fit.Posterior(rng.standard_normal((2, 10)), 50.0 * np.stack([np.eye(10)] * 2))
     origin = np.array([0.4, -0.7])
     for parity, sign in ((1, -1.0), (0, 1.0)):
-        (found,) = sparse_averages(post, 3, [4.0], origin, parity=parity)
+        (found,) = sparse_averages(post, 3, [0.3], np.ones(2), origin, parity=parity)
         there, across = (monomials.evaluate(place, 3) @ found.T for place in (origin + x, origin - x))
         np.testing.assert_allclose(across, sign * there, atol=1e-9)
         assert np.abs(there).max() > 0.1
+
+
+def test_coefficients_that_must_be_zero_a_priori_are_zero():
+    post = fit.Posterior(np.ones((2, 6)), np.stack([np.eye(6)] * 2))
+    assert np.abs(sparse_averages(post, 2, [0.3, 0.05], np.zeros(2), None)).max() < 1e-100
+    assert np.abs(sparse_averages(post, 2, [0.3, 0.05], np.ones(2), None)).max() > 0.1
 
 
 def test_products_of_monomials_are_found_among_those_of_twice_the_degree():
@@ -159,7 +201,8 @@ def test_a_system_that_is_sparse_around_its_centre_is_found_to_be_wherever_that_
         around = shift_matrix(-rng.uniform(-1.5, 1.5, 2), 3)
         there = truth @ around
         mean = there + rng.standard_normal((2, 10)) / np.sqrt(precision)
-        found = sparse_averages(fit.Posterior(mean, precision * np.stack([np.eye(10)] * 2)), 3, [7.0], None)[0]
+        post = fit.Posterior(mean, precision * np.stack([np.eye(10)] * 2))
+        found = sparse_averages(post, 3, [0.3], np.ones(2), None)[0]
         full.append(precision * np.sum((mean - there) ** 2))
         sparse.append(precision * np.sum((found - there) ** 2))
     assert np.mean(full) == pytest.approx(20, abs=7), "chi-square with 20 degrees of freedom, 5 standard errors"

@@ -19,6 +19,7 @@ from fimsde.train.batches import Part, StoredBatches, StreamedBatches, draw_exam
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.contexts import (
     draw_num_observations,
+    hides_curvature,
     make_example,
     paper_context,
     primed_context,
@@ -149,6 +150,40 @@ def test_the_origin_is_known_for_the_given_share_of_the_equations():
     equation, rng = an_equation(Setting(0.05, 2, 2, 120)), np.random.default_rng(0)
     known = sum(make_example(PRIMED, equation, 0, 2, rng).origin is not None for _ in range(300))
     check_frequencies([known, 300 - known], [0.3, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("drift", "spread", "queries", "hidden"),
+    [
+        (lambda x: x - x**3, 0.05, 64, True),
+        (lambda x: x - x**3, 1.0, 64, False),
+        (lambda x: 2 - x, 0.05, 64, False),
+        (lambda x: x - x**3, 0.05, 16, False),
+    ],
+    ids=["unseen", "seen", "linear", "too few states to tell"],
+)
+def test_curvature_is_hidden_if_the_drift_looks_linear_on_the_paths_and_is_not(drift, spread, queries, hidden):
+    rng = np.random.default_rng(0)
+    example = make_example(PRIMED, an_equation(Setting(0.05, 2, 4, 150)), 0, queries, rng)
+    x = np.concatenate(
+        [rng.uniform(-2, 2, (queries - queries // 2, 2)), spread * rng.standard_normal((queries // 2, 2))]
+    )
+    fields = np.stack([x[:, 1], drift(x[:, 0])], axis=1)
+    assert hides_curvature(replace(example, x=x, drift=fields, scored=np.ones(queries, np.bool_))) == hidden
+
+
+def test_of_the_equations_whose_curvature_is_hidden_the_given_share_is_kept():
+    prior = replace(PRIMED.prior, dims=(1,), dim_shares=(1.0,))
+
+    def draw(share):
+        config = replace(PRIMED, prior=prior, contexts=replace(PRIMED.contexts, hidden=share))
+        return [
+            draw_example(config, lambda item, attempt: draw_equation(prior, attempt, item), item, 0, [1, item], 64)
+            for item in range(60)
+        ]
+
+    assert not any(hides_curvature(p.example) for p in draw(0.0))
+    assert any(hides_curvature(p.example) for p in draw(1.0))
 
 
 @pytest.mark.parametrize("config", [PAPER, PRIMED], ids=["paper", "primed"])

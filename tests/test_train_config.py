@@ -52,6 +52,7 @@ def test_missing_settings_take_their_defaults():
         ({"loop": {"non_finite": "ignore"}}, "expected one of skip, stop"),
         ({"contexts": {"fewest": 10, "most": 5}}, "fewest is 10, most is 5"),
         ({"contexts": {"known_origin": 1.5}}, "known_origin is 1.5"),
+        ({"contexts": {"hidden": -0.1}}, "hidden is -0.1"),
         ({"batch_size": 2.5}, "batch_size is 2.5; expected an integer"),
         ({"model": 3}, "expected tables of settings"),
         ([], "expected tables of settings"),

@@ -18,31 +18,31 @@ from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
 
-# Penalties per term kept, in units of chi-square.
-STEP_PENALTIES = (4.0, 7.0)  # `step` drifts that are sparse around an origin of their own
-MEAN_PENALTIES = (3.0, 7.0)  # `block` drifts that are sparse around the mean
-ORIGIN_PENALTIES = (4.0, 7.0, 14.0)  # `block` drifts that are sparse around an origin of their own
-ODD_PENALTIES = (3.0, 8.0)  # `block` drifts that turn their sign under a reflection at the origin
-STEP_DIFFUSION_PENALTIES = (10.0,)  # `step` diffusions that are sparse around an origin of their own
-DIFFUSION_PENALTIES = (4.0, 10.0)  # `block` diffusions of this kind
-EVEN_PENALTIES = (4.0,)  # `block` diffusions that a reflection leaves alone
+# Probabilities of a term to be there a priori, of polynomials that are averaged over their terms.
+STEP_SHARES = (0.3, 0.1)  # `step` drifts that are sparse around the mean
+MEAN_SHARES = (0.3, 0.1)  # `block` drifts that are sparse around the mean
+ORIGIN_SHARES = (0.5, 0.3, 0.1)  # `block` drifts that are sparse around an origin of their own
+ODD_SHARES = (0.4, 0.15)  # `block` drifts that turn their sign under a reflection at the origin
+STEP_DIFFUSION_SHARES = (0.05,)  # `step` diffusions that are sparse around an origin of their own
+DIFFUSION_SHARES = (0.3, 0.05)  # `block` diffusions of this kind
+EVEN_SHARES = (0.1,)  # `block` diffusions that a reflection leaves alone
 COARSE = 2
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
 DRIFT_KINDS = (
     *("step full", "step ridge"),
-    *(f"step origin {p:g}" for p in STEP_PENALTIES),
+    *(f"step mean {p:g}" for p in STEP_SHARES),
     *("block full", "block ridge", "block linear"),
-    *(f"block mean {p:g}" for p in MEAN_PENALTIES),
-    *(f"block origin {p:g}" for p in ORIGIN_PENALTIES),
-    *(f"block odd {p:g}" for p in ODD_PENALTIES),
+    *(f"block mean {p:g}" for p in MEAN_SHARES),
+    *(f"block origin {p:g}" for p in ORIGIN_SHARES),
+    *(f"block odd {p:g}" for p in ODD_SHARES),
 )
 DIFFUSION_KINDS = (
     *("step full", "step constant"),
-    *(f"step origin {p:g}" for p in STEP_DIFFUSION_PENALTIES),
+    *(f"step origin {p:g}" for p in STEP_DIFFUSION_SHARES),
     *("block full", "block constant"),
-    *(f"block origin {p:g}" for p in DIFFUSION_PENALTIES),
-    *(f"block even {p:g}" for p in EVEN_PENALTIES),
+    *(f"block origin {p:g}" for p in DIFFUSION_SHARES),
+    *(f"block even {p:g}" for p in EVEN_SHARES),
 )
 NUM_DRIFT, NUM_DIFFUSION = len(DRIFT_KINDS), len(DIFFUSION_KINDS)
 NUM_DESCRIPTORS = 15
@@ -127,7 +127,7 @@ def _make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None) -> Bank:
     block = fit_block(series, scales, step)
     fits = (step, block)
     drift = _drift_candidates(step.drift, block.drift, scales.speed, origin)
-    diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, origin)
+    diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, scales.diffusion_rate, origin)
     noisy = bool(scales.noise_score.max() > _NOISY)
     left_over = residual_windows(series, scales, fits[noisy], noisy=noisy)
     cells, label = gather_cells(left_over)
@@ -177,33 +177,32 @@ def _smoothed(
 def _drift_candidates(
     step: Posterior, block: Posterior, speed: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
 ) -> Float64[Array, "candidates dim terms"]:
-    dim, terms = block.mean.shape
-    width = np.repeat(speed[:, None], terms, axis=1)
-    step_ridge, ridge = shrunk(step, width), shrunk(block, width)
+    dim, centre = len(speed), np.zeros(len(speed))
+    step_ridge, ridge = shrunk(step, speed), shrunk(block, speed)
     linear = monomials.exponents(dim, DRIFT_DEGREE).sum(axis=1) <= 1
     return np.concatenate(
         [
             [step.mean, step_ridge.mean],
-            sparse_averages(step_ridge, DRIFT_DEGREE, STEP_PENALTIES, origin),
+            sparse_averages(step, DRIFT_DEGREE, STEP_SHARES, speed, centre),
             [block.mean, ridge.mean, _conditioned(ridge, linear)],
-            sparse_averages(ridge, DRIFT_DEGREE, MEAN_PENALTIES, np.zeros(dim)),
-            sparse_averages(ridge, DRIFT_DEGREE, ORIGIN_PENALTIES, origin),
-            sparse_averages(ridge, DRIFT_DEGREE, ODD_PENALTIES, origin, parity=1),
+            sparse_averages(block, DRIFT_DEGREE, MEAN_SHARES, speed, centre),
+            sparse_averages(block, DRIFT_DEGREE, ORIGIN_SHARES, speed, origin),
+            sparse_averages(block, DRIFT_DEGREE, ODD_SHARES, speed, origin, parity=1),
         ]
     )
 
 
 def _diffusion_candidates(
-    step: Posterior, block: Posterior, origin: Float64[Array, " dim"] | None
+    step: Posterior, block: Posterior, rate: Float64[Array, " dim"], origin: Float64[Array, " dim"] | None
 ) -> Float64[Array, "candidates dim terms2"]:
     constant = monomials.exponents(len(block.mean), DIFFUSION_DEGREE).sum(axis=1) == 0
     return np.concatenate(
         [
             [step.mean, _conditioned(step, constant)],
-            sparse_averages(step, DIFFUSION_DEGREE, STEP_DIFFUSION_PENALTIES, origin),
+            sparse_averages(step, DIFFUSION_DEGREE, STEP_DIFFUSION_SHARES, rate, origin),
             [block.mean, _conditioned(block, constant)],
-            sparse_averages(block, DIFFUSION_DEGREE, DIFFUSION_PENALTIES, origin),
-            sparse_averages(block, DIFFUSION_DEGREE, EVEN_PENALTIES, origin, parity=0),
+            sparse_averages(block, DIFFUSION_DEGREE, DIFFUSION_SHARES, rate, origin),
+            sparse_averages(block, DIFFUSION_DEGREE, EVEN_SHARES, rate, origin, parity=0),
         ]
     )
 

@@ -16,6 +16,7 @@ from fimsde.shapes import Array, Float64, Int
 
 _SIZES = (0.5, 2.0)  # of the process, relative to the excess; the better one is taken
 _LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
+_SMALLEST = 1e-200  # variance of values of data that do not move
 _ALIKE = 10.0  # windows in a cell at which their own spread counts as much as that of all windows
 
 
@@ -73,7 +74,7 @@ def smooth(
     weights, gain = np.zeros((num, columns, len(BANDWIDTHS))), np.full((columns, len(BANDWIDTHS)), -np.inf)
     total = np.empty((num, num))
     for d in range(columns):
-        scale = 1.0 / np.sqrt(variance[:, d])
+        scale = 1.0 / np.sqrt(np.maximum(variance[:, d], _SMALLEST))
         whitened = value[:, d] * scale
         excess = max(whitened @ whitened - num, np.sqrt(2.0 * num)) / (scale @ scale)
         for w, kernel in enumerate(kernels):

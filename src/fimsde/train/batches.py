@@ -18,7 +18,7 @@ from fimsde.prior.config import PriorConfig
 from fimsde.prior.dataset import Dataset
 from fimsde.prior.equation import Equation, draw_equation
 from fimsde.train.config import TrainConfig
-from fimsde.train.contexts import Example, draw_num_observations, make_example
+from fimsde.train.contexts import Example, draw_num_observations, hides_curvature, make_example
 
 BATCH, ITEM, SHARD, PICK = range(4)  # purposes: each has random numbers of its own
 _ATTEMPTS = 20
@@ -161,10 +161,11 @@ def draw_example(
     purpose: Sequence[int],
     num_queries: int | None = None,
 ) -> Prepared:
-    """The example of an item. A context that cannot be normalised or fitted is replaced by that of another equation.
+    """The example of an item. Contexts that cannot be normalised or fitted are replaced by those of other equations.
 
     That happens when a component rests exactly at a fixed point: nothing can be learned from it, nor does `estimate`
-    accept it. The replacement is a function of the item as well.
+    accept it. With `hidden` below one, so are most of those whose curvature does not show. The replacement is a
+    function of the item as well.
     """
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([config.loop.seed, *purpose, attempt])
@@ -172,10 +173,14 @@ def draw_example(
             example = make_example(
                 config, equation(item, attempt), num_observations, num_queries or config.num_queries, rng
             )
+            if not _has_finite_answers(example):
+                continue
+            if config.contexts.hidden < 1 and hides_curvature(example) and rng.random() >= config.contexts.hidden:
+                continue
             bank = make_bank(example.transitions, example.origin) if config.model.variant == "primed" else None
         except (InvalidObservationsError, np.linalg.LinAlgError):
             continue
-        if _has_finite_answers(example) and (bank is None or _is_finite(bank)):
+        if bank is None or _is_finite(bank):
             return Prepared(example, bank)
     raise DatasetError(
         f"none of {_ATTEMPTS} contexts drawn for item {item} can be used. Allow longer contexts, or check the prior."

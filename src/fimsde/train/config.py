@@ -28,10 +28,11 @@ class ContextConfig:
     widen: float = 0.9  # primed: most that half of the locations reach beyond the data, share of the range
     far: float = 8.0  # primed: standard deviations beyond which a location does not count
     known_origin: float = 0.3  # primed: share of the equations that come with their true origin
+    hidden: float = 1.0  # primed: share kept of the equations whose curvature the paths do not show
 
     def __post_init__(self) -> None:
         _check(1 <= self.fewest <= self.most, f"fewest is {self.fewest}, most is {self.most}", "1 <= fewest <= most")
-        for name in ("cut_share", "known_origin"):
+        for name in ("cut_share", "known_origin", "hidden"):
             _check(0 <= getattr(self, name) <= 1, f"{name} is {getattr(self, name):g}", "a share from 0 to 1")
         _check(0 <= self.widen < 100, f"widen is {self.widen:g}", "0 to 100")
         _check(self.far > 0, f"far is {self.far:g}", "a positive number of standard deviations")

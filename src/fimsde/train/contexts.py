@@ -23,6 +23,7 @@ from fimsde.transitions import Transitions, to_transitions
 
 _SHORTEST = 100  # observations of a path that was cut
 _FROM_START = 0.7  # share of the cut paths that keep their beginning
+_CURVED = 0.05  # share of the variance of a drift that a linear drift must miss for its curvature to show
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,27 @@ def primed_locations(
     states = states[rng.permutation(stored)[: num_queries // 2]]
     low, high = observations.box(widen=rng.uniform(0.0, config.contexts.widen))
     return np.concatenate([rng.uniform(low, high, size=(num_queries - len(states), equation.dim)), states])
+
+
+def hides_curvature(example: Example) -> bool:
+    """Whether some component of the drift looks linear on the paths and is not, where it is asked.
+
+    Nobody writes down such an equation: its other terms would have to come from elsewhere. The last half of the
+    locations are states on the paths; with few of them there is no telling.
+    """
+    on_paths = example.scored & (np.arange(len(example.x)) >= (len(example.x) + 1) // 2)
+    if on_paths.sum() <= 3 * (example.x.shape[1] + 1):
+        return False
+    there, everywhere = (_missed_by_a_line(example, chosen) for chosen in (on_paths, example.scored))
+    return bool(((there < _CURVED) & (everywhere > _CURVED)).any())
+
+
+def _missed_by_a_line(example: Example, chosen: Bool[Array, " queries"]) -> Float64[Array, " dim"]:
+    """Share of the variance of the drift, per component, that a linear drift misses."""
+    x, drift = example.x[chosen], example.drift[chosen]
+    features = np.column_stack([np.ones(len(x)), x])
+    left = drift - features @ np.linalg.lstsq(features, drift)[0]
+    return left.var(axis=0) / (drift.var(axis=0) + np.finfo(float).tiny)
 
 
 def _observed(equation: Equation, paths: Array, times: slice) -> Observations:

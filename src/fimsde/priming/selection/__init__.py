@@ -1,1 +1,0 @@
-"""Which terms an equation has, and around which place."""

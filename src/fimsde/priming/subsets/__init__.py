@@ -1,0 +1,1 @@
+"""Averages over all subsets of the terms of a polynomial."""
