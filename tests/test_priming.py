@@ -12,7 +12,7 @@ from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
 from fimsde.priming import fit, monomials, windows
 from fimsde.priming.candidates import DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
-from fimsde.priming.origin import sparse_averages
+from fimsde.priming.origin import Belief, sparse_averages
 from fimsde.priming.subsets import compiled as subsets
 from fimsde.simulate import simulate
 from fimsde.transitions import to_transitions
@@ -171,7 +171,7 @@ def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
     post = fit.Posterior(rng.standard_normal((2, 10)), 50.0 * np.stack([np.eye(10)] * 2))
     origin = np.array([0.4, -0.7])
     for parity, sign in ((1, -1.0), (0, 1.0)):
-        (found,) = sparse_averages(post, 3, [0.3], np.ones(2), origin, parity=parity)
+        (found,) = sparse_averages(post, 3, [Belief(0.3)], np.ones(2), origin, parity=parity)
         there, across = (monomials.evaluate(place, 3) @ found.T for place in (origin + x, origin - x))
         np.testing.assert_allclose(across, sign * there, atol=1e-9)
         assert np.abs(there).max() > 0.1
@@ -179,8 +179,8 @@ def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
 
 def test_coefficients_that_must_be_zero_a_priori_are_zero():
     post = fit.Posterior(np.ones((2, 6)), np.stack([np.eye(6)] * 2))
-    assert np.abs(sparse_averages(post, 2, [0.3, 0.05], np.zeros(2), None)).max() < 1e-100
-    assert np.abs(sparse_averages(post, 2, [0.3, 0.05], np.ones(2), None)).max() > 0.1
+    assert np.abs(sparse_averages(post, 2, [Belief(0.3), Belief(0.05)], np.zeros(2), None)).max() < 1e-100
+    assert np.abs(sparse_averages(post, 2, [Belief(0.3), Belief(0.05)], np.ones(2), None)).max() > 0.1
 
 
 def test_products_of_monomials_are_found_among_those_of_twice_the_degree():
@@ -202,7 +202,7 @@ def test_a_system_that_is_sparse_around_its_centre_is_found_to_be_wherever_that_
         there = truth @ around
         mean = there + rng.standard_normal((2, 10)) / np.sqrt(precision)
         post = fit.Posterior(mean, precision * np.stack([np.eye(10)] * 2))
-        found = sparse_averages(post, 3, [0.3], np.ones(2), None)[0]
+        found = sparse_averages(post, 3, [Belief(0.3)], np.ones(2), None)[0]
         full.append(precision * np.sum((mean - there) ** 2))
         sparse.append(precision * np.sum((found - there) ** 2))
     assert np.mean(full) == pytest.approx(20, abs=7), "chi-square with 20 degrees of freedom, 5 standard errors"

@@ -11,38 +11,39 @@ from fimsde.priming import compiled, monomials
 from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
 from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
 from fimsde.priming.memory import keep_freed_memory
-from fimsde.priming.origin import shrunk, sparse_averages
+from fimsde.priming.origin import Belief, shrunk, sparse_averages
 from fimsde.priming.smooth import local_corrections
 from fimsde.priming.threads import blas_threads_for
 from fimsde.priming.windows import DIFFUSION_DEGREE, DRIFT_DEGREE, to_series
 from fimsde.shapes import Array, Float64
 from fimsde.transitions import Transitions
 
-# Probabilities of a term to be there a priori, of polynomials that are averaged over their terms.
-STEP_SHARES = (0.3, 0.1)  # `step` drifts that are sparse around the mean
-MEAN_SHARES = (0.3, 0.1)  # `block` drifts that are sparse around the mean
-ORIGIN_SHARES = (0.5, 0.3, 0.1)  # `block` drifts that are sparse around an origin of their own
-ODD_SHARES = (0.4, 0.15)  # `block` drifts that turn their sign under a reflection at the origin
-STEP_DIFFUSION_SHARES = (0.05,)  # `step` diffusions that are sparse around an origin of their own
-DIFFUSION_SHARES = (0.3, 0.05)  # `block` diffusions of this kind
-EVEN_SHARES = (0.1,)  # `block` diffusions that a reflection leaves alone
+# What is believed of polynomials that are averaged over their terms.
+_SIZES = (1.0, 3.0, 9.0)
+STEP = (Belief(0.3), Belief(0.1))  # `step` drifts that are sparse around the mean
+MEAN = (Belief(0.3), Belief(0.1))  # `block` drifts that are sparse around the mean
+ORIGIN = (Belief(0.3), Belief(0.3, _SIZES), Belief(0.1, _SIZES))  # `block` drifts, sparse around an origin of their own
+ODD = (Belief(0.4), Belief(0.15))  # `block` drifts that turn their sign under a reflection at the origin
+STEP_DIFFUSION = (Belief(0.05),)  # `step` diffusions that are sparse around an origin of their own
+DIFFUSION = (Belief(0.3), Belief(0.05))  # `block` diffusions of this kind
+EVEN = (Belief(0.1),)  # `block` diffusions that a reflection leaves alone
 COARSE = 2
 _NOISY = 3.0  # score of the noise variance above which the block fit is the reference
 
 DRIFT_KINDS = (
     *("step full", "step ridge"),
-    *(f"step mean {p:g}" for p in STEP_SHARES),
+    *(f"step mean {b}" for b in STEP),
     *("block full", "block ridge", "block linear"),
-    *(f"block mean {p:g}" for p in MEAN_SHARES),
-    *(f"block origin {p:g}" for p in ORIGIN_SHARES),
-    *(f"block odd {p:g}" for p in ODD_SHARES),
+    *(f"block mean {b}" for b in MEAN),
+    *(f"block origin {b}" for b in ORIGIN),
+    *(f"block odd {b}" for b in ODD),
 )
 DIFFUSION_KINDS = (
     *("step full", "step constant"),
-    *(f"step origin {p:g}" for p in STEP_DIFFUSION_SHARES),
+    *(f"step origin {b}" for b in STEP_DIFFUSION),
     *("block full", "block constant"),
-    *(f"block origin {p:g}" for p in DIFFUSION_SHARES),
-    *(f"block even {p:g}" for p in EVEN_SHARES),
+    *(f"block origin {b}" for b in DIFFUSION),
+    *(f"block even {b}" for b in EVEN),
 )
 NUM_DRIFT, NUM_DIFFUSION = len(DRIFT_KINDS), len(DIFFUSION_KINDS)
 NUM_DESCRIPTORS = 15
@@ -183,11 +184,11 @@ def _drift_candidates(
     return np.concatenate(
         [
             [step.mean, step_ridge.mean],
-            sparse_averages(step, DRIFT_DEGREE, STEP_SHARES, speed, centre),
+            sparse_averages(step, DRIFT_DEGREE, STEP, speed, centre),
             [block.mean, ridge.mean, _conditioned(ridge, linear)],
-            sparse_averages(block, DRIFT_DEGREE, MEAN_SHARES, speed, centre),
-            sparse_averages(block, DRIFT_DEGREE, ORIGIN_SHARES, speed, origin),
-            sparse_averages(block, DRIFT_DEGREE, ODD_SHARES, speed, origin, parity=1),
+            sparse_averages(block, DRIFT_DEGREE, MEAN, speed, centre),
+            sparse_averages(block, DRIFT_DEGREE, ORIGIN, speed, origin),
+            sparse_averages(block, DRIFT_DEGREE, ODD, speed, origin, parity=1),
         ]
     )
 
@@ -199,10 +200,10 @@ def _diffusion_candidates(
     return np.concatenate(
         [
             [step.mean, _conditioned(step, constant)],
-            sparse_averages(step, DIFFUSION_DEGREE, STEP_DIFFUSION_SHARES, rate, origin),
+            sparse_averages(step, DIFFUSION_DEGREE, STEP_DIFFUSION, rate, origin),
             [block.mean, _conditioned(block, constant)],
-            sparse_averages(block, DIFFUSION_DEGREE, DIFFUSION_SHARES, rate, origin),
-            sparse_averages(block, DIFFUSION_DEGREE, EVEN_SHARES, rate, origin, parity=0),
+            sparse_averages(block, DIFFUSION_DEGREE, DIFFUSION, rate, origin),
+            sparse_averages(block, DIFFUSION_DEGREE, EVEN, rate, origin, parity=0),
         ]
     )
 

@@ -21,6 +21,8 @@ from fimsde.train.config import TrainConfig
 from fimsde.train.losses import Reduction, supervised_loss
 
 _FREEDOM = 4.0  # degrees of freedom of Student's t: a few large errors must not decide everything
+_VARIANCE = _FREEDOM / (_FREEDOM - 2.0)  # of Student's t
+_OUTLYING = 10.0  # mean square, in units of the expected one, beyond which only its logarithm counts
 _SMALLEST = 1e-5  # relative mean square error below which nothing is gained
 _LOG_SCALES = (-6.0, 5.0)
 
@@ -66,11 +68,12 @@ def supervised_objective(model: FIMSDE, batch: Batch, reduction: Reduction) -> L
 
 
 def primed_objective(model: FIMSDE, batch: Batch) -> Loss:
-    """Negative log-likelihood of the errors in natural units, and the log of their mean square in each context.
+    """Negative log-likelihood of the errors in natural units, and what benchmarks report: mean squares over locations.
 
-    The likelihood is Student's t with the model's own scales. The second term is what benchmarks report, the mean
-    square over locations, relative to that of the truth; its logarithm counts factors: halving a small error is worth
-    as much as halving a large one, so that easy contexts are not forgotten over hard ones.
+    The likelihood is Student's t with the model's own scales. The logarithm of the mean square counts factors: halving
+    a small error is worth as much as halving a large one, so that easy contexts are not forgotten over hard ones. But
+    it rewards bets: of two continuations far outside the data it takes the likelier one, where a mean over data sets
+    asks for their average. So half of it, for the drift, is the mean square itself, in units of what the model expects.
     """
     context = model.encode(batch.source)
     asked = model.locations(context.queries, batch.x)
@@ -94,7 +97,13 @@ def primed_objective(model: FIMSDE, batch: Batch) -> Loss:
         error = torch.where(batch.scored[..., None], (answer - truth)[..., :dim] / size, 0.0)
         parts[f"{name}_likelihood"] = _mean(_student(error, log_scale), batch.scored).mean()
         square, whole = _mean((error * size) ** 2, batch.scored), _mean(truth[..., :dim] ** 2, batch.scored)
-        parts[f"{name}_log_error"] = torch.log(square / (whole + least[name]) + _SMALLEST).mean()
+        whole = whole + least[name]
+        parts[f"{name}_log_error"] = torch.log(square / whole + _SMALLEST).mean()
+        if name == "drift":
+            scale = torch.exp(log_scale.clamp(*_LOG_SCALES)).detach()
+            expected = _VARIANCE * _mean((size * scale) ** 2, batch.scored) + _SMALLEST * whole
+            parts["drift_log_error"] = 0.5 * parts["drift_log_error"]
+            parts["drift_error"] = 0.5 * _OUTLYING * torch.log1p(square / (_OUTLYING * expected)).mean()
     return Loss(torch.stack(list(parts.values())).sum(), parts)
 
 

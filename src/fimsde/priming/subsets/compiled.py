@@ -156,30 +156,34 @@ def _invert(matrix):
 
 @njit(cache=True, error_model="numpy")
 def average_at_places(informations, rights, slabs, odds, most_free, rows, columns, factors, powers, places):
-    """`average_subsets` for polynomials in (x - place), for each place; all components share it.
+    """`average_subsets` for polynomials in (x - place), for each place and slab; all components share the place.
 
     `informations` (dim, terms, terms) and `rights` (dim, terms) are the data's normal equations for the coefficients in
-    x, `slabs` (dim, terms) the prior precisions in (x - place); the shift matrix has the entries of
-    `monomials.shift_terms`. Returns log evidences (places, rows) and coefficients in x (places, rows, dim, terms).
+    x, `slabs` (slabs, dim, terms) prior precisions in (x - place); the shift matrix has the entries of
+    `monomials.shift_terms`. Returns log evidences (places, slabs, rows of odds) and the coefficients in x,
+    (places, slabs, rows, dim, terms).
     """
-    dim, terms = rights.shape
-    evidence, out = np.zeros((len(places), len(odds))), np.zeros((len(places), len(odds), dim, terms))
-    half, precision, right = np.empty((terms, terms)), np.empty((terms, terms)), np.empty(terms)
-    averages = np.empty((len(odds), terms))
+    num, (dim, terms) = len(slabs), rights.shape
+    evidence = np.zeros((len(places), num, len(odds)))
+    out = np.zeros((len(places), num, len(odds), dim, terms))
+    half, there, precision = np.empty((terms, terms)), np.empty((terms, terms)), np.empty((terms, terms))
+    right, averages = np.empty(terms), np.empty((len(odds), terms))
     for i in range(len(places)):
         back = shift_values(-places[i], factors, powers)  # coefficients in x are T(-place)' those in (x - place)
         for d in range(dim):
             _shifted_rows(rows, columns, back, informations[d], half)
-            _shifted_rows(rows, columns, back, np.ascontiguousarray(half.T), precision)
+            _shifted_rows(rows, columns, back, np.ascontiguousarray(half.T), there)
             right[:] = 0.0
             for e in range(len(back)):
                 right[rows[e]] += back[e] * rights[d, columns[e]]
-            for k in range(terms):
-                precision[k, k] += slabs[d, k]
-            evidence[i] += average_subsets(precision, right, slabs[d], odds, most_free, averages)
-            for e in range(len(back)):
-                for p in range(len(odds)):
-                    out[i, p, d, columns[e]] += back[e] * averages[p, rows[e]]
+            for s in range(num):
+                precision[:] = there
+                for k in range(terms):
+                    precision[k, k] += slabs[s, d, k]
+                evidence[i, s] += average_subsets(precision, right, slabs[s, d], odds, most_free, averages)
+                for e in range(len(back)):
+                    for p in range(len(odds)):
+                        out[i, s, p, d, columns[e]] += back[e] * averages[p, rows[e]]
     return evidence, out
 
 
