@@ -140,6 +140,15 @@ def test_the_average_over_all_subsets_of_the_terms_is_that_of_the_definition(ter
         np.testing.assert_allclose(averages[row], average, rtol=1e-9, atol=1e-12)
 
 
+def test_data_that_leave_no_doubt_do_not_leave_the_range_of_numbers():
+    """With 1e40 times the information of the prior, every model but the true one has an evidence below any number."""
+    precision, right, slab = regression(9, 60, 1e-20, seed=1)
+    averages = np.empty((1, 9))
+    evidence = subsets.average_subsets(precision, right, slab, np.full((1, 9), 0.4), 9, averages)
+    assert np.isfinite(evidence).all()
+    np.testing.assert_allclose(averages[0], [1.0] * 3 + [0.0] * 6, atol=1e-6)
+
+
 def test_terms_without_odds_are_never_there_and_the_others_are_refitted():
     precision, right, slab = regression(8, 60, 1.0, seed=3)
     odds = np.array([[0.0, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5]])

@@ -37,21 +37,21 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
         reduced[i, 0] = right[order[i]]
         for k in range(i, num):
             matrix[i, k, 0] = precision[order[i], order[k]]
-    gain, volume, weights = np.zeros(models), np.ones(models), np.ones((rows, models))
+    evidence, weights = np.zeros(models), np.ones((rows, models))
     for i in range(num):
         have = 1 << max(i - first, 0)
         to = have if i >= first else 0  # where the models with the term go: a sure term is in all of them
-        _include(matrix, reduced, gain, volume, i, have, to, slab[order[i]])
+        _include(matrix, reduced, evidence, i, have, to, slab[order[i]])
         for p in range(rows):
             for t in range(have):
                 weights[p, to + t] = weights[p, t] * odds[p, order[i]]
-    most = gain[models - 1]
+    most = evidence.max()
     for t in range(models):
-        volume[t] = np.exp(gain[t] - most) * np.sqrt(volume[t])
+        evidence[t] = np.exp(evidence[t] - most)
     sums = np.empty((rows, num, models))
     for p in range(rows):
         for t in range(models):
-            weights[p, t] *= volume[t]
+            weights[p, t] *= evidence[t]
         for i in range(num - 1, -1, -1):
             have = 1 << max(i - first, 0)
             _fold(matrix, reduced, weights[p], sums[p], i, have, have if i >= first else 0)
@@ -63,8 +63,8 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
 
 
 @njit(cache=True, error_model="numpy")
-def _include(matrix, reduced, gain, volume, i, have, to, slab):
-    """Eliminate term i from the later ones, for each of the models that we have."""
+def _include(matrix, reduced, evidence, i, have, to, slab):
+    """Eliminate term i from the later ones, for each of the models that we have, and add its part of the evidence."""
     num = len(reduced)
     ratio = np.empty(have)
     for j in range(i + 1, num):
@@ -76,8 +76,8 @@ def _include(matrix, reduced, gain, volume, i, have, to, slab):
             for t in range(have):
                 matrix[j, k, to + t] = matrix[j, k, t] - ratio[t] * matrix[i, k, t]
     for t in range(have):
-        gain[to + t] = gain[t] + 0.5 * reduced[i, t] ** 2 / matrix[i, i, t]
-        volume[to + t] = volume[t] * (slab / matrix[i, i, t])
+        share = slab / matrix[i, i, t]
+        evidence[to + t] = evidence[t] + 0.5 * (reduced[i, t] ** 2 / matrix[i, i, t] + np.log(share))
 
 
 @njit(cache=True, error_model="numpy")
