@@ -39,9 +39,15 @@ def problem(preset, index=1):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_gradients_agree_with_differences(preset):
     """T1, along a random direction through all weights. The direction leaves out the detached paths into U:
-    the derivative there is not that of the loss, by design (T2), so the U stack alone and all but U are two checks."""
+    the derivative there is not that of the loss, by design (T2), so the U stack alone and all but U are two checks.
+    For the same reason the error in units of the expected one is a check of its own."""
     config, model, batch = problem(preset)
-    objective = choose_objective(config)
+    chosen = choose_objective(config)
+
+    def objective(model, batch):
+        loss = chosen(model, batch)
+        return replace(loss, total=loss.total - loss.parts.get("drift_error", 0.0))
+
     generator = torch.Generator().manual_seed(1)
     named = dict(model.named_parameters())
     u_stack = [p for name, p in named.items() if name.startswith("log_variance")]
@@ -63,14 +69,19 @@ def test_gradients_agree_with_differences(preset):
     assert slope == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-5)
 
 
-def test_the_gradient_of_the_primed_errors_agrees_with_differences():
-    """T1 for everything but U: the log errors see drift and diffusion only."""
+@pytest.mark.parametrize(
+    ("names", "seen"),
+    [(["drift_log_error", "diffusion_log_error"], ""), (["drift_error"], "drift_operator")],
+    ids=["log errors", "error in units of the expected one"],
+)
+def test_the_gradient_of_the_primed_errors_agrees_with_differences(names, seen):
+    """T1 for everything but U: the log errors see drift and diffusion only; what is expected is not to be bent."""
     _, model, batch = problem("primed-tiny")
-    rest = [p for name, p in model.named_parameters() if not name.startswith("log_variance")]
+    rest = [p for n, p in model.named_parameters() if n.startswith(seen) and not n.startswith("log_variance")]
 
     def errors():
         parts = primed_objective(model, batch).parts
-        return parts["drift_log_error"] + parts["diffusion_log_error"]
+        return sum(parts[name] for name in names)
 
     gradients = torch.autograd.grad(errors(), rest)
     generator = torch.Generator().manual_seed(2)
@@ -102,7 +113,7 @@ def test_the_primed_objective_is_its_formula():
         ("drift", drift, batch.drift, asked.known.drift_size, 0),
         ("diffusion", diffusion, batch.diffusion, asked.known.diffusion_size, 1),
     ):
-        likelihoods, logs = [], []
+        likelihoods, logs, units = [], [], []
         for b in range(len(batch.x)):
             for j in range(dim):
                 kept = [q for q in range(batch.x.shape[1]) if scored[b, q]]
@@ -112,9 +123,16 @@ def test_the_primed_objective_is_its_formula():
                 likelihoods.append(sum(terms) / len(kept))
                 square = sum(float(answer[b, q, j] - truth[b, q, j]) ** 2 for q in kept) / len(kept)
                 whole = sum(float(truth[b, q, j]) ** 2 for q in kept) / len(kept)
-                logs.append(log(square / (whole + float(least[name][b, j])) + 1e-5))
+                whole += float(least[name][b, j])
+                logs.append(log(square / whole + 1e-5))
+                spread = [(float(size[b, q, j]) * exp(u)) ** 2 for q, u in zip(kept, scale, strict=True)]
+                foreseen = 2 * sum(spread) / len(kept) + 1e-5 * whole
+                units.append(10 * log(1 + square / (10 * foreseen)))
         expected[f"{name}_likelihood"] = sum(likelihoods) / len(likelihoods)
         expected[f"{name}_log_error"] = sum(logs) / len(logs)
+        if name == "drift":
+            expected["drift_log_error"] *= 0.5
+            expected["drift_error"] = 0.5 * sum(units) / len(units)
     loss = primed_objective(model, batch)
     assert {name: float(part) for name, part in loss.parts.items()} == pytest.approx(expected, rel=1e-9)
     assert float(loss.total) == pytest.approx(sum(expected.values()), rel=1e-9)
