@@ -16,13 +16,14 @@ from fimsde.priming.fit import Posterior
 from fimsde.priming.subsets.compiled import average_at_places
 from fimsde.shapes import Array, Float64
 
-_REACH = 2.25  # standard deviations from the mean within which origins are looked for
+_REACH = 2.25  # standard deviations from the mean within which origins are looked for, on each axis
+_FARTHEST = 3.0  # the same in all
 _PER_AXIS = {1: 31, 2: 13, 3: 5}
-_ROUNDS = 6  # halvings of the spacing around the best place
-_MOST_FREE = {1: 4, 2: 10, 3: 7}  # terms that models may have or not: all but in three dimensions
+_ROUNDS = 5  # halvings of the spacing around the best place
+_MOST_FREE = {1: 4, 2: 10, 3: 6}  # terms that models may have or not: all but in three dimensions
 _FIRST_LOOK = 5  # the same, when the whole grid is looked at for the first time
 _WINDOW = 6.0  # log evidence that a place may lack to the best one at the first look
-_MOST_PLACES = 60  # places of the grid that are looked at again
+_MOST_PLACES = 24  # places of the grid that are looked at again
 _NARROWEST = 1e-200  # variance of coefficients of data that do not move
 _TIE = 1e-6  # differences of log evidence below this are rounding
 
@@ -141,7 +142,8 @@ def _weighted(
 def _grid(dim: int) -> Float64[Array, "places dim"]:
     """Places around the mean of the data, in normalised coordinates."""
     axis = np.linspace(-_REACH, _REACH, _PER_AXIS[dim])
-    return np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    places = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    return places[np.linalg.norm(places, axis=1) <= _FARTHEST]
 
 
 @cache

@@ -194,10 +194,10 @@ def _primed() -> TrainConfig:
             settings=settings,
             corruption=CorruptionConfig((0.0, 0.12), noise_range="component", mix=(0.42, 0.43, 0.05, 0.1)),
             locations=LocationConfig(stored_nodes=1, stored_states=128),
-            polynomials=PolynomialConfig(sparse_share=0.65),
-            wave_share=0.3,
+            polynomials=PolynomialConfig(sparse_share=0.85),
+            wave_share=0.2,
         ),
-        contexts=ContextConfig(rule="primed", fewest=120),
+        contexts=ContextConfig(rule="primed", fewest=250, hidden=0.15),
         loop=LoopConfig(
             steps=50_000,
             optimiser=OptimiserConfig(1.2e-3, 1e-3, (0.9, 0.98)),
