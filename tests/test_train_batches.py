@@ -77,10 +77,11 @@ def test_the_papers_context_is_whole_paths_in_random_order():
 
 def test_sizes_of_primed_contexts_of_a_single_path_are_log_uniform():
     equation, rng = an_equation(Setting(0.01, 1, 1, 5000), dim=1), np.random.default_rng(0)
+    fewest = PRIMED.contexts.fewest
     sizes = [primed_context(PRIMED.contexts, equation, rng).num_points for _ in range(400)]
-    check_cdf(sizes, lambda n: np.log(n / 120) / np.log(5000 / 120))
+    check_cdf(sizes, lambda n: np.log(n / fewest) / np.log(5000 / fewest))
     with pytest.raises(AssertionError, match="bands"):
-        check_cdf(sizes, lambda n: (n - 120) / (5000 - 120))
+        check_cdf(sizes, lambda n: (n - fewest) / (5000 - fewest))
 
 
 def test_primed_contexts_of_many_paths_leave_out_paths_or_cut_them():
