@@ -1,5 +1,7 @@
 """The primed variant: same code path, queries that carry candidates, and laws that hold with random weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import answers
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
-from fimsde.priming.candidates import ask, make_bank
+from fimsde.priming.candidates import NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
 from fimsde.simulate import simulate
 from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
@@ -33,6 +35,26 @@ def paths(dim, num_paths=4, num_times=150, seed=0):
 def normalised(values):
     tr = to_transitions(read(values, dt=0.02))
     return fit_normaliser(tr).transitions(tr)
+
+
+@pytest.mark.parametrize(
+    ("misfit", "drift", "diffusion"),
+    [(50.0, -25.0, -25.0), (1e3, -100.0, -100.0), (2e4, -100.0, -100.0), (1e5, -40_100.0, -100.0)],
+)
+def test_misfits_are_capped_until_a_drift_is_excluded_by_the_data(misfit, drift, diffusion):
+    bank = make_bank(normalised(paths(2)))
+    banks = to_banks(
+        [replace(bank, misfit=bank.misfit * 0 + misfit, diffusion_misfit=bank.diffusion_misfit * 0 + misfit)]
+    )
+    assert torch.all(banks.drift_evidence[..., :NUM_DRIFT] == drift)
+    assert torch.all(banks.diffusion_evidence[..., :NUM_DIFFUSION] == diffusion)
+
+
+def test_evidence_of_misfits_beyond_all_numbers_is_finite():
+    bank = make_bank(normalised(paths(1)))
+    banks = to_banks([replace(bank, misfit=bank.misfit + np.inf, diffusion_misfit=bank.diffusion_misfit + np.inf)])
+    assert torch.isfinite(banks.drift_evidence).all()
+    assert torch.isfinite(banks.diffusion_evidence).all()
 
 
 @pytest.mark.parametrize("preset", ["primed", "primed-tiny"])

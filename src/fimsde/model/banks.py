@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from math import inf
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from fimsde.priming.cells import BANDWIDTHS
 
 _BLOCK, _BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
+_EXCLUDED = 2e4  # chi-square above which no learned trust saves a drift; errors of g are known less well than this asks
+_ENORMOUS = 1e9  # larger ones count as this: products with a trust must stay finite
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,12 @@ class Banks:
     @cached_property
     def drift_evidence(self) -> Float[Tensor, "batch 1 dim choices"]:
         """Log likelihood of each choice of the drift."""
-        return _evidence(self.misfit, self.gain, self.reference)
+        return _evidence(self.misfit, self.gain, self.reference, excluded=_EXCLUDED)
 
     @cached_property
     def diffusion_evidence(self) -> Float[Tensor, "batch 1 dim choices2"]:
         """Log likelihood of each choice of g."""
-        return _evidence(self.diffusion_misfit, self.diffusion_gain, self.reference)
+        return _evidence(self.diffusion_misfit, self.diffusion_gain, self.reference, excluded=inf)
 
     def to(self, device: torch.device) -> "Banks":
         """The same on another device."""
@@ -122,13 +125,16 @@ def _evidence(
     misfit: Float[Tensor, "batch candidates dim 2"],
     gain: Float[Tensor, "batch dim widths"],
     reference: Int[Tensor, " batch"],
+    excluded: float,
 ) -> Float[Tensor, "batch 1 dim choices"]:
     """Log likelihood of each candidate under the fit that holds for these data, and what local corrections gain.
 
-    All relative to the full fit. The choice of zero has none, and is none for coarse data.
+    All relative to the full fit. The choice of zero has none, and is none for coarse data. Misfits above `excluded`
+    count once more.
     """
     valid = torch.where(reference[:, None, None] == 1, misfit[..., 1], misfit[..., 0])
-    lost = -0.5 * valid.clamp(0.0, _LARGEST_MISFIT).transpose(1, 2)
+    hopeless = (valid.clamp(max=_ENORMOUS) - excluded).clamp(min=0.0)
+    lost = -0.5 * (valid.clamp(0.0, _LARGEST_MISFIT) + hopeless).transpose(1, 2)
     gained = gain.clamp(-0.5 * _LARGEST_MISFIT, 0.5 * _LARGEST_MISFIT)
     zero = torch.where(reference[:, None, None] == COARSE, -_LARGEST_MISFIT, 0.0).expand_as(lost[..., :1]).to(lost)
     return torch.cat([lost, zero, gained], -1)[:, None]
