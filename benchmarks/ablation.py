@@ -4,15 +4,20 @@
 
 Arms: the primed model; without attention (the encoder's output is silenced, candidates stay); without scales (every
 candidate made from blocks of several steps is replaced by the full one made from single steps, and so is the fit that
-local corrections start from); and the paper's architecture, without any priming, with about as many weights on the
-same prior. FOLDER keeps the contexts of the primed arms and is filled first; its contexts and the paper's batches cost
-the arms nothing. Canonical systems, development seeds, error of drift and diffusion divided by the published FIM-SDE's.
+local corrections start from); without sparse candidates (replaced by the full fits); without local corrections; and the
+paper's architecture, without any priming, with about as many weights on the same prior. FOLDER keeps the contexts of
+the primed arms and is filled first; its contexts and the paper's batches cost the arms nothing. Development seeds:
+canonical systems, errors of drift and diffusion divided by the published FIM-SDE's; systems out of class, error of the
+drift where the data are as a share of its variance, clean and with noise. Geometric means.
 """
 
 import argparse
 import copy
 import tempfile
 import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,11 +27,15 @@ from bank_canonical import PUBLISHED
 from model_canonical import errors
 from torch.utils.data import Dataset
 
+from fimsde.benchmark.tasks import load, tasks
+from fimsde.errors import DataWarning
+from fimsde.estimation import estimate
+from fimsde.metrics.vector_field import field_error
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
-from fimsde.systems.canonical import CANONICAL
+from fimsde.systems.canonical import CANONICAL, DEV_SEED
 from fimsde.train.batches import Batch, StreamedBatches
 from fimsde.train.cache import CachedBatches, fill_cache
 from fimsde.train.config import ContextConfig, TrainConfig
@@ -42,20 +51,35 @@ TRIED = 20  # steps to find out how long one takes
 
 def single_steps(banks: Banks) -> Banks:
     """A bank that knows only single steps."""
-    drift, diffusion_sq = banks.drift.clone(), banks.diffusion_sq.clone()
-    misfit, diffusion_misfit = banks.misfit.clone(), banks.diffusion_misfit.clone()
-    for kinds, *tensors in ((DRIFT_KINDS, drift, misfit), (DIFFUSION_KINDS, diffusion_sq, diffusion_misfit)):
-        blocks = [i for i, kind in enumerate(kinds) if kind.startswith("block")]
-        for tensor in tensors:
-            tensor[:, blocks] = tensor[:, [kinds.index("step full")]]
+    poorer = _replaced(banks, lambda kind: "step full" if kind.startswith("block") else kind)
+    return replace(poorer, reference=torch.zeros_like(banks.reference))
+
+
+def full_fits(banks: Banks) -> Banks:
+    """A bank without polynomials that lack terms."""
+    return _replaced(banks, lambda kind: kind if kind.endswith(("full", "ridge")) else f"{kind.split()[0]} full")
+
+
+def polynomials(banks: Banks) -> Banks:
+    """A bank without local corrections: in their place stands the full fit, as often."""
+    names = ("local_drift", "local_diffusion_sq", "gain", "diffusion_gain")
+    return replace(banks, **{name: torch.zeros_like(getattr(banks, name)) for name in names})
+
+
+def _replaced(banks: Banks, stand_in: Callable[[str], str]) -> Banks:
+    """Candidates replaced by others, each kind by its stand-in."""
+    drift, diffusion = ([kinds.index(stand_in(kind)) for kind in kinds] for kinds in (DRIFT_KINDS, DIFFUSION_KINDS))
     return replace(
         banks,
-        drift=drift,
-        diffusion_sq=diffusion_sq,
-        misfit=misfit,
-        diffusion_misfit=diffusion_misfit,
-        reference=torch.zeros_like(banks.reference),
+        drift=banks.drift[:, drift],
+        misfit=banks.misfit[:, drift],
+        diffusion_sq=banks.diffusion_sq[:, diffusion],
+        diffusion_misfit=banks.diffusion_misfit[:, diffusion],
     )
+
+
+POORER = {"no-scales": single_steps, "no-sparse": full_fits, "no-local": polynomials}
+ARMS = ("primed", "no-attention", *POORER, "paper")
 
 
 class InTurn(Dataset[Batch]):
@@ -80,11 +104,13 @@ class Arm:
     objective: Objective
 
 
-class SingleSteps(FIMSDE):
-    """A primed model that reads banks of single steps only."""
+class PoorlyPrimed(FIMSDE):
+    """A primed model that reads poorer banks."""
+
+    poorer: Callable[[Banks], Banks]
 
     def read(self, contexts, origin=None):
-        return single_steps(super().read(contexts, origin))
+        return self.poorer(super().read(contexts, origin))
 
 
 def primed_arm(name: str, config: TrainConfig, batches: Dataset[Batch]) -> Arm:
@@ -92,13 +118,12 @@ def primed_arm(name: str, config: TrainConfig, batches: Dataset[Batch]) -> Arm:
     model, objective = new_model(config), choose_objective(config)
     if name == "no-attention":
         model.encoder.register_forward_hook(silence)
-    if name != "no-scales":
+    if name not in POORER:
         return Arm(model, batches, objective)
-    poorer = SingleSteps(config.model, seed=None)
-    poorer.load_state_dict(model.state_dict(), assign=True)
-    return Arm(
-        poorer, batches, lambda model, batch: objective(model, replace(batch, source=single_steps(batch.source)))
-    )
+    limited, poorer = PoorlyPrimed(config.model, seed=None), POORER[name]
+    limited.load_state_dict(model.state_dict(), assign=True)
+    limited.poorer = poorer
+    return Arm(limited, batches, lambda model, batch: objective(model, replace(batch, source=poorer(batch.source))))
 
 
 def silence(encoder, source, output):
@@ -143,6 +168,8 @@ def run_steps(model: FIMSDE, arm: Arm, config: TrainConfig, steps: int) -> float
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         state = run(model, arm.batches, arm.objective, loop, Path(folder), settings=config.to_mapping())
+    if state.step < steps:
+        raise SystemExit(f"stopped after {state.step} of {steps} steps; an arm that is not done is not reported.")
     seconds = time.process_time() - begin
     model.load_state_dict(state.ema or state.model.state_dict())
     return seconds
@@ -154,28 +181,44 @@ def main() -> None:
     parser.add_argument("--equations", type=int, default=24_576)
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--arms", default="primed,no-attention,no-scales,paper")
+    parser.add_argument("--arms", default=",".join(ARMS))
     options = parser.parse_args()
+    if unknown := set(options.arms.split(",")) - set(ARMS):
+        parser.error(f"no arm {', '.join(sorted(unknown))}; choose from {', '.join(ARMS)}")
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", DataWarning)
     config = replace(TrainConfig.preset("primed"), validation_batches=0, cache_equations=options.equations)
     config = replace(config, loop=replace(config.loop, ema_decay=0.98))
     fill_cache(config, options.cache, workers=2, show_progress=True)
     batches = CachedBatches(config, options.cache)
-    print("arm, weights, steps: drift, then diffusion, at noise/gap " + ", ".join(f"{n:g}/{g:g}" for n, g in PUBLISHED))
+    settings = ", ".join(f"{n:g}/{g:g}" for n, g in PUBLISHED)
+    print(f"arm, weights, steps: drift, then diffusion, at noise/gap {settings}; drift out of class, clean and noisy")
     for name in options.arms.split(","):
         own = paper_config(config) if name == "paper" else config
         arm = paper_arm(own) if name == "paper" else primed_arm(name, own, batches)
         model, steps = train(arm, own, options.seconds)
-        print(f"{name:13s}{own.model.num_parameters:9d}{steps:7d}", *compared(model, options.repetitions), flush=True)
+        found = [*compared(model, options.repetitions), *out_of_class(model, options.repetitions)]
+        print(f"{name:13s}{own.model.num_parameters:9d}{steps:7d}", *(f"{r:9.3g}" for r in found), flush=True)
 
 
-def compared(model: FIMSDE, repetitions: int) -> list[str]:
+def compared(model: FIMSDE, repetitions: int) -> list[float]:
     """Geometric means over the systems of errors divided by published ones: drift by setting, then diffusion."""
     ratios = []
     for (noise_std, gap), published in PUBLISHED.items():
         runs = [[errors(model, s, noise_std, gap, r, False) for r in range(repetitions)] for s in CANONICAL]
         ratios.append(np.exp(np.log(np.array(runs).mean(axis=1).T / np.array(published)).mean(axis=1)))
-    return [f"{r:9.3g}" for r in np.array(ratios).T.ravel()]
+    return np.array(ratios).T.ravel().tolist()
+
+
+def out_of_class(model: FIMSDE, repetitions: int) -> list[float]:
+    """Relative errors of the drift where the data are, geometric means over data sets: clean, then noisy."""
+    logs = defaultdict(list)
+    for task in tasks("out-of-class", seed=DEV_SEED, repetitions=repetitions):
+        if task.length is None:
+            problem = load(task)
+            found = field_error(estimate(problem.observations, model), problem.truth, problem.states)
+            logs[task.noise_std].append(np.log(found.relative_drift))
+    return [float(np.exp(np.mean(values))) for _, values in sorted(logs.items())]
 
 
 if __name__ == "__main__":

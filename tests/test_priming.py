@@ -174,6 +174,33 @@ def test_with_too_many_terms_the_least_significant_ones_are_left_out():
     assert np.abs(far - expected).max() > 0.2
 
 
+def some_posterior(seed, num=40, noise=1.0):
+    """What data say of two quadratics with few terms."""
+    rng = np.random.default_rng(seed)
+    design = monomials.evaluate(rng.standard_normal((num, 2)), 2)
+    target = design[:, [1, 5]] * [1.0, -0.5] + noise * rng.standard_normal((num, 2))
+    precision = design.T @ design / noise**2
+    return fit.Posterior(np.linalg.solve(precision, design.T @ target / noise**2).T, np.stack([precision] * 2))
+
+
+def test_an_average_over_sizes_of_the_equation_is_that_of_the_definition():
+    """At a known origin; a coefficient of degree k is a priori as wide as the natural one over scale^(k - 1)."""
+    post, width, scales, share = some_posterior(0), np.array([1.3, 0.7]), (1.0, 3.0, 9.0), 0.3
+    (found,) = sparse_averages(post, 2, [Belief(share, scales)], width, np.zeros(2))
+    right = (post.precision @ post.mean[..., None])[..., 0]
+    evidence, means = [], []
+    for scale in scales:
+        slab = scale ** (2 * np.array([0, 0, 0, 1, 1, 1])) / width[:, None] ** 2
+        precision = post.precision + np.stack([np.diag(own) for own in slab])
+        odds = np.full((2, 6), share / (1 - share))
+        models = [enumerate_models(*each) for each in zip(precision, right, slab, odds, strict=True)]
+        evidence.append(sum(own for own, _ in models))  # both components have the same size
+        means.append([mean for _, mean in models])
+    weights = np.exp(np.array(evidence) - max(evidence))
+    assert weights.min() > 1e-6 * weights.max(), "otherwise this compares a single size"
+    np.testing.assert_allclose(found, np.einsum("s,sdt->dt", weights / weights.sum(), means), rtol=1e-9)
+
+
 def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
     """At the known origin only terms of one parity are left; the posterior pulls towards the others."""
     rng, x = np.random.default_rng(1), np.random.default_rng(2).standard_normal((9, 2))

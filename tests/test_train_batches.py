@@ -144,7 +144,8 @@ def test_locations_far_from_the_data_do_not_count():
     example = make_example(config, an_equation(Setting(0.05, 2, 4, 150)), 0, 60, np.random.default_rng(0))
     assert 5 < example.scored.sum() < 55
     assert np.abs(example.x[example.scored]).max() <= 1
-    np.testing.assert_array_equal(example.x[~example.scored], 0)
+    for values in (example.x, example.drift, example.diffusion):
+        np.testing.assert_array_equal(values[~example.scored], 0)
 
 
 def test_the_origin_is_known_for_the_given_share_of_the_equations():

@@ -34,7 +34,7 @@ from fimsde.train.config import TrainConfig
 SHARD_SIZE = 64  # equations per file, about 2 MB
 STORED_QUERIES = 256  # locations per equation, of which a step reads some
 _SETTINGS = "cache.json"
-_FORMAT = 8  # changes whenever the same settings would give other bytes
+_FORMAT = 9  # changes whenever the same settings would give other bytes
 _CELLS = ("place", "time", "residual", "variation", "expected", "local_drift", "local_diffusion_sq", "mask")
 _BANKS = tuple(field.name for field in fields(Banks))
 _QUERIES = ("x", "drift", "diffusion", "scored", "dims")

@@ -156,7 +156,7 @@ def _normalised(
         transitions=normaliser.transitions(transitions),
         origin=normaliser.states(np.zeros(equation.dim)) if known_origin else None,
         x=np.where(scored[:, None], z, 0.0),  # a location that does not count must not overflow anything either
-        drift=normaliser.drift(equation.sde.drift(x)),
-        diffusion=normaliser.diffusion(equation.sde.diffusion(x)),
+        drift=np.where(scored[:, None], normaliser.drift(equation.sde.drift(x)), 0.0),
+        diffusion=np.where(scored[:, None], normaliser.diffusion(equation.sde.diffusion(x)), 0.0),
         scored=scored,
     )
