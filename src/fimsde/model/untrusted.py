@@ -67,6 +67,8 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
 def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]], ignore: Sequence[str] = ()) -> dict[str, Tensor]:
     """Exactly the float32 tensors of the given shapes. Missing, surplus, misshapen and non-finite ones are all listed.
 
+    They get memory of their own: where a tensor lies in a file must not decide how products with it are rounded.
+
     Args:
         path: A safetensors file.
         shapes: Expected shape of every tensor by name.
@@ -81,7 +83,7 @@ def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]], ignore: Sequen
     raise_all(problems, f"{path} does not fit its config")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in shapes}
+            tensors = {name: file.get_tensor(name).clone() for name in shapes}
     except (OSError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}. Fetch it again.") from error
     raise_all(non_finite(tensors), f"{path} holds values that are not finite")

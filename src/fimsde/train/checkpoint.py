@@ -147,7 +147,7 @@ def _fill(state: State, path: Path) -> None:
             state.ema[key].copy_(tensor)
         else:
             position, part = key.split(".")
-            moments.setdefault(int(position), {})[part] = tensor.clone()
+            moments.setdefault(int(position), {})[part] = tensor
     state.model.load_state_dict(weights)
     state.optimiser.load_state_dict({"state": moments, "param_groups": state.optimiser.state_dict()["param_groups"]})
 
