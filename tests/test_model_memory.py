@@ -1,19 +1,16 @@
 """Memory of the model: linear in the context, and independent of the number of queries beyond a chunk."""
 
-import subprocess
-import sys
-
+import numpy as np
 import pytest
 
+from memory import run_measured
+
 MEASURE = """
-import resource, sys
+import sys
 import torch
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 n, queries = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(1)
@@ -31,8 +28,16 @@ print(peak() - before)
 
 
 def megabytes(n, queries):
-    command = [sys.executable, "-c", MEASURE, str(n), str(queries)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 1000
+    return float(run_measured(MEASURE, n, queries))
+
+
+def test_a_program_measures_itself_and_not_who_started_it():
+    """40 MB are seen, and 400 MB of ours are not: getrusage would say that the program had them all along."""
+    ours = np.ones(50_000_000)
+    program = "import numpy as np; before = peak(); x = np.ones(5_000_000); print(before, peak() - before)"
+    before, grown = map(float, run_measured(program).split())
+    assert before < 200 < ours.nbytes / 1e6
+    assert 30 < grown < 50
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The signature kernel against its definition, explicit signatures, closed forms, and reference numbers."""
 
-import subprocess
-import sys
 from itertools import combinations
 from math import comb, sqrt
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.metrics.compiled import _exp_minus
 from fimsde.metrics.signature import SignatureKernel, cross_gram, level_gram, self_gram
+from memory import run_measured
 
 RBF, LINEAR = SignatureKernel(), SignatureKernel(static="linear")
 OFFSET = 1e7  # far from the origin, static products lose the digits that increments still have
@@ -131,17 +130,15 @@ def test_a_pair_does_not_depend_on_neighbours_or_threads():
 def test_memory_grows_with_the_length_and_not_with_its_square():
     """A path of 6000 points against itself: one array of all pairs of points would take 288 MB."""
     script = """
-import resource, numpy as np
+import numpy as np
 from fimsde.metrics.signature import self_gram
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 path = lambda n: np.random.default_rng(0).normal(scale=0.1, size=(1, n, 1)).cumsum(axis=1)
 self_gram(path(60))
 before = peak()
 self_gram(path(6000))
 print(peak() - before)
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(result.stdout) < 50
+    assert float(run_measured(script)) < 50
 
 
 @given(seed=st.integers(0, 1000), dim=st.integers(1, 3), static=st.sampled_from(["rbf", "linear"]))

@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
 from fimsde.tabulate import TabulatedSDE
+from memory import run_measured
 
 # As users call them: without the run-time checks of annotations that only the tests switch on.
 estimate = inspect.unwrap(checked_estimate)
@@ -139,15 +138,11 @@ def test_b13_values_of_any_size_have_an_estimate(size):
 
 
 BIG = """
-import resource, sys
 import numpy as np
 from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.observations import read
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 model = FIMSDE(ModelConfig(embed=64, heads=2, functional_layers=1, feed_forward=32, head_hidden=(32,))).eval()
 y = np.cumsum(np.random.default_rng(0).standard_normal((50_001, 2)), axis=0)
@@ -162,9 +157,7 @@ print(peak() - before)
 
 def peak_memory(body):
     """Megabytes by which a process grows while it runs the body."""
-    done = subprocess.run([sys.executable, "-c", BIG.format(body=body)], capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr
-    return float(done.stdout)
+    return float(run_measured(BIG.format(body=body)))
 
 
 @pytest.mark.slow
