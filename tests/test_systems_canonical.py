@@ -1,5 +1,9 @@
 """The canonical systems and the data recipe of the paper: context, noise, reference pieces, grids, seeds."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -195,3 +199,21 @@ def test_a_system_that_explodes_is_an_error_not_a_data_set():
     )
     with pytest.raises(DatasetError, match="5 of 5 trajectories of Bomb left the finite range"):
         context(bomb)
+
+
+ENDS = """
+from fimsde.systems.canonical import CANONICAL, context
+print(*(context(system, 0, seed=0).values[-1].tobytes().hex() for system in CANONICAL))
+"""
+
+
+def test_data_are_the_same_on_every_processor():
+    """The damped cubic makes another path of another last digit, and x**3 has one with vectors and one without."""
+    vectors = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    environments = (os.environ, os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(vectors)})
+    command = [sys.executable, "-c", ENDS]
+    with_vectors, without = (
+        subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout for env in environments
+    )
+    assert with_vectors == without
+    assert len(with_vectors.split()) == len(CANONICAL)

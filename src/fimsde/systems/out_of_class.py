@@ -11,11 +11,11 @@ that are an Euler chain themselves. Boxes cover the states that a long trajector
 import numpy as np
 
 from fimsde.shapes import Array, Float
-from fimsde.systems.canonical import System
+from fimsde.systems.canonical import System, cube
 
 
 def _hill_production(x: Float[Array, "queries 1"]) -> Float[Array, "queries 1"]:
-    fourth = x**4
+    fourth = (x * x) ** 2
     return 0.2 + 2 * fourth / (1 + fourth)
 
 
@@ -119,7 +119,7 @@ FITZHUGH_NAGUMO = System(  # the textbook parameters (0.08, 0.7, 0.8, current 0.
     name="fitzhugh_nagumo",
     title="FitzHugh-Nagumo neuron",
     drift=lambda x: (
-        np.array([10 * (x[:, 0] - x[:, 0] ** 3 / 3 - x[:, 1] + 0.5), 0.8 * (x[:, 0] + 0.7 - 0.8 * x[:, 1])]).T
+        np.array([10 * (x[:, 0] - cube(x[:, 0]) / 3 - x[:, 1] + 0.5), 0.8 * (x[:, 0] + 0.7 - 0.8 * x[:, 1])]).T
     ),
     diffusion=lambda x: np.broadcast_to([0.5, 0.2], x.shape),
     initial_state=(-1.0, -0.5),
