@@ -1,5 +1,7 @@
 """Statistics of residuals: restated in loops over small cases, and their laws where nothing is wrong."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -36,7 +38,7 @@ def pieces():
 def pairs(lengths, lag):
     """Rows i and i + lag of the same path."""
     ends = np.cumsum((0, *lengths))
-    return [(i, i + lag) for a, b in zip(ends[:-1], ends[1:], strict=True) for i in range(a, b - lag)]
+    return [(i, i + lag) for a, b in pairwise(ends) for i in range(a, b - lag)]
 
 
 def test_every_step_is_measured_by_its_own_gap_and_its_own_component():
