@@ -103,6 +103,23 @@ def test_standard_errors_of_constant_fields_are_those_of_a_mean_and_of_a_varianc
     assert found.diffusion_sq_terms.standard_errors[0, 0] == pytest.approx(9 * (2 / (num - 1)) ** 0.5, rel=1e-9)
 
 
+@pytest.mark.parametrize("num", [400, 20_001], ids=["every state", "states that stand for four steps each"])
+@pytest.mark.parametrize(("share", "is_kept"), [(0.93, False), (1.07, True)])
+def test_a_term_is_kept_if_leaving_it_out_costs_more_than_the_logarithm_of_the_number_of_steps(num, share, is_kept):
+    """A slope a beside a constant costs a² var(x) T / (2 g) of log-likelihood in the drift, twice of which is compared
+    with ln n, and a² var(x) n / (2 g²) in that of the variance rate."""
+    rng = np.random.default_rng(5)
+    x, dt, g = rng.permutation(np.linspace(-1, 1, num)), 0.02, 4.0
+    n, cost = num - 1, share * np.log(num - 1)
+    drift_slope = np.sqrt(cost * g / (np.var(x) * n * dt))
+    g_slope = np.sqrt(cost * 2 * g**2 / (np.var(x) * n))
+    sde = FunctionSDE(1, lambda z: 100 + drift_slope * z, lambda z: np.sqrt(g + g_slope * z))
+    found = fimsde.result(sde, fimsde.read(x, dt=dt)).equation(max_degree=1, diffusion_degree=1)
+    expected = {(0,), (1,)} if is_kept else {(0,)}
+    assert support(found.drift_terms) == expected
+    assert support(found.diffusion_sq_terms) == expected
+
+
 @pytest.mark.parametrize(
     ("low", "high", "is_far"), [(1.0, 3.0, False), (-3.0, -1.0, False), (3.0, 5.0, True), (-5.0, -3.0, True)]
 )
