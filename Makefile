@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constr
 .PHONY: demo test slow lint docs figure clean
 
 demo: $(VENV)/installed
-	$(BIN)/fimsde demo --out demo
+	$(BIN)/fimsde demo --out demo --overwrite
 
 test: $(VENV)/installed-dev lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -47,4 +47,5 @@ $(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo docs/_build
+	rm -rf $(VENV) docs/_build
+	test ! -e demo/.fimsde.json || rm -rf demo  # another folder of that name stays

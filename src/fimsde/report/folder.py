@@ -54,7 +54,7 @@ def write_result(
     tell = progress or (lambda label: None)
     found = find(result, seed, tell)
     page = make_page(found, bands, truth=truth, progress=tell)
-    page.write(folder / "report.html")
+    (folder / "report.html").write_text(page.html(), encoding="utf-8")
     write_fields(result, folder / "fields.csv", bands)
     tell("grid")
     (folder / "fields.png").write_bytes(page.picture)
