@@ -1,17 +1,19 @@
 """What users have is never lost: each way in which a run once removed files of theirs, and the rules that forbid it."""
 
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fimsde
+from fimsde.cli import main
 from fimsde.errors import CheckpointError, ConfigError, OutputError
 from fimsde.files import claims, outputs
 from fimsde.files.claims import hidden
@@ -419,11 +421,17 @@ def test_a_report_replaces_reports_only(observations, elsewhere):
 
 # --- the program ------------------------------------------------------------------------------------------------------
 
-PROGRAM = [sys.executable, "-m", "fimsde"]
 
-
-def run(*words, **options):
-    return subprocess.run([*PROGRAM, *map(str, words)], capture_output=True, text=True, check=False, **options)
+def run(*words) -> tuple[int, str]:
+    """Exit code and standard error of the program."""
+    error = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
+        try:
+            main([str(word) for word in words])
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+    return code, error.getvalue()
 
 
 @pytest.fixture
@@ -458,33 +466,33 @@ def test_no_verb_removes_what_is_not_its_own(words, says, table, elsewhere):
     (elsewhere / "demo" / "thesis.tex").write_text("mine")
     (elsewhere / "page.html").write_text("mine")
     before = contents(elsewhere.parent)
-    done = run(*words)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert says in done.stderr
+    code, error = run(*words)
+    assert code == 2
+    assert error.count("\n") == 1
+    assert says in error
     assert contents(elsewhere.parent) == before
 
 
-def test_of_two_runs_into_one_folder_both_results_are_not_claimed(table, elsewhere):
-    command = [*PROGRAM, "estimate", str(table), "--out", "result", "--resamples", "4"]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not hidden(elsewhere / "result").exists() and first.poll() is None:
-        time.sleep(0.01)
-    second = run("estimate", table, "--out", "result", "--overwrite")
-    first.communicate()
-    assert first.returncode == 0
-    assert second.returncode == 2
-    assert "another run of fimsde is writing" in second.stderr
-    assert json.loads(Path("result/result.json").read_text())["observations"] == 400
+def test_of_two_runs_into_one_folder_the_second_says_so(table):
+    with new_folder("result") as folder:
+        (folder / "first.txt").write_text("first")
+        for words in (["estimate", table], ["estimate", table, "--overwrite"], ["demo"]):
+            code, error = run(*words, "--out", "result")
+            assert code == 2
+            assert "another run of fimsde is writing" in error
+    assert contents(Path("result")) == {"first.txt": "first"}
 
 
-def test_every_verb_overwrites_by_the_same_rule(table, elsewhere):
-    run("estimate", table, "--out", "result", "--resamples", "0")
-    for words in (["report", "result"], ["simulate", "result", "--paths", "1", "--duration", "1"]):
-        name = "page.html" if words[0] == "report" else "paths.csv"
-        more = ["--resamples", "0"] if words[0] == "report" else []
-        assert run(*words, "--out", name, *more).returncode == 0
-        again = run(*words, "--out", name, *more)
-        assert again.returncode == 2
-        assert "exists already. Choose another name, or use --overwrite to replace it." in again.stderr
-        assert run(*words, "--out", name, *more, "--overwrite").returncode == 0
+def test_every_verb_overwrites_by_the_same_rule(table):
+    none = ["--resamples", "0"]
+    verbs = {
+        "result": ["estimate", table, *none],
+        "page.html": ["report", "result", *none],
+        "paths.csv": ["simulate", "result", "--paths", "1", "--duration", "1"],
+    }
+    for name, words in verbs.items():
+        assert run(*words, "--out", name)[0] == 0
+        code, error = run(*words, "--out", name)
+        assert code == 2
+        assert "exists already. Choose another name, or use --overwrite to replace it." in error
+        assert run(*words, "--out", name, "--overwrite")[0] == 0

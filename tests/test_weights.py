@@ -46,10 +46,11 @@ def test_loaded_weights_lie_in_memory_as_new_ones_do(model, tmp_path):
     assert starts == {p.data_ptr() % 64 for p in model.parameters()} == {0}
 
 
-def test_the_folder_holds_the_four_files_and_a_card_that_says_what_it_is(model, tmp_path):
+def test_the_folder_holds_the_four_files_its_marker_and_a_card_that_says_what_it_is(model, tmp_path):
     model.save_pretrained(str(tmp_path / "new" / "m"), training={"origin": "a test"})
     folder = tmp_path / "new" / "m"
     assert sorted(p.name for p in folder.iterdir()) == [
+        ".fimsde.json",
         "README.md",
         "config.json",
         "model.safetensors",
