@@ -90,6 +90,45 @@ def test_standard_errors_are_those_of_the_coefficients():
         check_variance(2 * np.array(scores), 1.0)
 
 
+@pytest.mark.parametrize("num", [400, 20_001], ids=["every state", "states that stand for four steps each"])
+def test_standard_errors_of_constant_fields_are_those_of_a_mean_and_of_a_variance(num):
+    """Of n steps in the time T the drift is known to sigma / sqrt(T) and the variance rate to g sqrt(2 / n), whether
+    gaps are equal or not, and in whatever unit."""
+    rng = np.random.default_rng(4)
+    times = np.cumsum(rng.uniform(0.01, 0.03, num))
+    steady = FunctionSDE(1, lambda x: np.full_like(x, 40.0), lambda x: np.full_like(x, 3.0))
+    found = fimsde.result(steady, fimsde.read(rng.uniform(-5, 7, num), times=times)).equation()
+    assert support(found.drift_terms) == support(found.diffusion_sq_terms) == {(0,)}
+    assert found.drift_terms.standard_errors[0, 0] == pytest.approx(3 / np.ptp(times) ** 0.5, rel=5e-3)
+    assert found.diffusion_sq_terms.standard_errors[0, 0] == pytest.approx(9 * (2 / (num - 1)) ** 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("num", [400, 20_001], ids=["every state", "states that stand for four steps each"])
+@pytest.mark.parametrize(("share", "is_kept"), [(0.93, False), (1.07, True)])
+def test_a_term_is_kept_if_leaving_it_out_costs_more_than_the_logarithm_of_the_number_of_steps(num, share, is_kept):
+    """A slope a beside a constant costs a² var(x) T / (2 g) of log-likelihood in the drift, twice of which is compared
+    with ln n, and a² var(x) n / (2 g²) in that of the variance rate."""
+    rng = np.random.default_rng(5)
+    x, dt, g = rng.permutation(np.linspace(-1, 1, num)), 0.02, 4.0
+    n, cost = num - 1, share * np.log(num - 1)
+    drift_slope = np.sqrt(cost * g / (np.var(x) * n * dt))
+    g_slope = np.sqrt(cost * 2 * g**2 / (np.var(x) * n))
+    sde = FunctionSDE(1, lambda z: 100 + drift_slope * z, lambda z: np.sqrt(g + g_slope * z))
+    found = fimsde.result(sde, fimsde.read(x, dt=dt)).equation(max_degree=1, diffusion_degree=1)
+    expected = {(0,), (1,)} if is_kept else {(0,)}
+    assert support(found.drift_terms) == expected
+    assert support(found.diffusion_sq_terms) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_far"), [(1.0, 3.0, False), (-3.0, -1.0, False), (3.0, 5.0, True), (-5.0, -3.0, True)]
+)
+def test_the_formula_is_written_around_the_mean_if_zero_is_more_than_a_range_away(low, high, is_far):
+    obs = fimsde.read(np.random.default_rng(0).permutation(np.linspace(low, high, 300)), dt=0.1)
+    found = fimsde.result(FunctionSDE(1, lambda x: -x, np.ones_like), obs).equation()
+    assert found.origin[0] == pytest.approx((low + high) / 2 if is_far else 0, abs=0.05)
+
+
 def test_the_formula_follows_a_change_of_units():
     obs = observe(WELLS, 0.3)
     plain, moved = fitted(obs).equation(), fitted(obs.with_units(scale=1e6, time_scale=1e-3)).equation()

@@ -307,6 +307,14 @@ def test_irregular_gaps_give_an_unbiased_drift():
     check_mean(z, 0.0, 1.0)
 
 
+def test_a_constant_drift_is_the_whole_way_over_the_whole_time():
+    """Steps of one in gaps of 0.1 and 1: rows weighted by the roots of gaps, as their noise asks for."""
+    gaps = np.where(np.arange(1000) % 2 == 0, 0.1, 1.0)
+    obs = read(np.arange(1001.0), times=np.cumsum([0, *gaps]))
+    fitted = bisde.fit(obs, BisdeSettings(library=(Term((0,)),), threshold=0))
+    assert fitted.drift_field.coefficients[0, 0] == pytest.approx(1000 / gaps.sum(), rel=0.01)
+
+
 def test_paths_are_joined_only_on_request(ou_path):
     whole, cut = read(ou_path, dt=0.1), read([ou_path[:7000], ou_path[7000:]], dt=0.1)
     np.testing.assert_allclose(

@@ -184,6 +184,20 @@ def test_the_data_hash_notices_every_change():
     assert data_hash(replace(obs, values=obs.values.copy())) == data_hash(obs)
 
 
+def test_the_record_holds_the_numbers_of_the_analyses():
+    result = linear(1)
+    record, density = find(result, seed=2).record(), result.stationary_density()
+    assert record["stationary_density"]["mean"] == pytest.approx(density.mean())
+    assert record["stationary_density"]["variance"] == pytest.approx(density.variance())
+    assert record["fixed_points"][0]["eigenvalues"] == [[pytest.approx(-result.sde.theta), 0]]
+
+
+def test_the_time_covered_is_that_of_the_paths_without_the_time_between_them():
+    obs = fimsde.read([np.arange(11.0), np.arange(11.0) ** 2], times=[np.arange(11.0), 1000 + 2 * np.arange(11.0)])
+    assert health(obs).span == 30
+    assert health(obs).gaps == (1, 1.5, 2)
+
+
 def test_remarks_name_what_is_odd_about_the_data_and_nothing_else():
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.standard_normal(1000))
@@ -202,3 +216,45 @@ def test_remarks_name_what_is_odd_about_the_data_and_nothing_else():
     times = np.arange(1000.0) + 50 * (np.arange(1000) >= 400)
     gaps = health(fimsde.read(walk, times=times)).remarks
     assert any("1 of 999 gaps" in remark for remark in gaps)
+
+
+def test_gaps_are_long_against_the_median_gap_even_if_there_are_many_of_them():
+    """Four gaps in ten are six times as long as the others; the mean gap is three."""
+    times = np.cumsum(np.where(np.arange(1000) % 5 < 2, 6.0, 1.0))
+    remarks = health(fimsde.read(np.cumsum(np.random.default_rng(0).standard_normal(1000)), times=times)).remarks
+    assert any("400 of 999 gaps" in remark or "399 of 999 gaps" in remark for remark in remarks), remarks
+
+
+@pytest.mark.parametrize(("distinct", "is_coarse"), [(13, True), (49, True), (51, False)])
+def test_a_coarse_resolution_of_observations_is_named(distinct, is_coarse):
+    walk = np.random.default_rng(0).permutation(np.arange(1000) % distinct).astype(float)
+    remarks = health(fimsde.read(walk, dt=1.0)).remarks
+    assert any(f"only {distinct} distinct values" in remark for remark in remarks) == is_coarse
+
+
+def test_standing_still_is_counted_in_each_component():
+    rng = np.random.default_rng(0)
+    steps = rng.standard_normal((1000, 2))
+    steps[np.arange(1000) % 10 == 0, 1] = 0
+    remarks = health(fimsde.read(np.cumsum(steps, axis=0), dt=1.0, names=["a", "b"])).remarks
+    assert [remark[:28] for remark in remarks] == ["b: 10% of the steps do not m"]
+
+
+@pytest.mark.parametrize(("size", "where", "found"), [(9.0, 500, False), (12.0, 500, True), (12.0, 999, False)])
+def test_a_jump_is_ten_standard_deviations_from_both_of_its_neighbours(size, where, found):
+    """At the end of a path there is one neighbour only, and no telling."""
+    moves = np.random.default_rng(1).standard_normal(2000)
+    moves[[where - 1, where + 1]] = 0.0
+    moves[where] = size
+    paths = [np.concatenate([[0.0], np.cumsum(part)]) for part in np.split(moves, 2)]
+    remarks = health(fimsde.read(paths, dt=1.0)).remarks
+    assert any("1 steps differ" in remark for remark in remarks) == found
+
+
+def test_a_long_gap_is_no_jump():
+    """Steps grow with the root of their gap: every fiftieth gap is ten thousand times as long."""
+    rng = np.random.default_rng(0)
+    gaps = np.where(np.arange(1000) % 50 == 0, 1e4, 1.0)
+    walk = np.cumsum(np.sqrt(gaps) * rng.standard_normal(1000))
+    remarks = health(fimsde.read(walk, times=np.cumsum(gaps))).remarks
+    assert not any("differ from their neighbours" in remark for remark in remarks)
