@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow lint docs figure clean
+.PHONY: demo test slow faults lint docs figure clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo --overwrite
@@ -14,6 +14,9 @@ test: $(VENV)/installed-dev lint
 
 slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+faults: $(VENV)/installed-dev  # every seeded fault must be noticed by the default tests; rewrites tests/faults/REPORT.md
+	cd tests && $(abspath $(BIN))/python -m faults.run
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
