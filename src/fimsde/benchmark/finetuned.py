@@ -9,8 +9,10 @@ from fimsde._version import __version__
 from fimsde.model.weights import TENSORS
 from fimsde.observations import Observations
 from fimsde.sde import SDE
+from fimsde.train.checkpoint import steps
 from fimsde.train.finetune import finetune
 from fimsde.train.finetune_config import FinetuneConfig
+from fimsde.train.run_folder import CHECKPOINTS
 
 
 def fit_finetuned(
@@ -32,7 +34,7 @@ def fit_finetuned(
     if work is None:
         return finetune(weights, observations, config, until=until).sde
     out = _folder(weights, config, until, work, observations)
-    return finetune(weights, observations, config, out=out, resume=out.exists(), until=until).sde
+    return finetune(weights, observations, config, out=out, resume=bool(steps(out / CHECKPOINTS)), until=until).sde
 
 
 def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, observations: Observations) -> Path:
