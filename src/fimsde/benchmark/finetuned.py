@@ -10,8 +10,10 @@ from fimsde.files.outputs import new_folder
 from fimsde.model.weights import TENSORS
 from fimsde.observations import Observations
 from fimsde.sde import SDE
+from fimsde.train.checkpoint import steps
 from fimsde.train.finetune import finetune
 from fimsde.train.finetune_config import FinetuneConfig
+from fimsde.train.run_folder import CHECKPOINTS
 
 
 def fit_finetuned(
@@ -33,7 +35,7 @@ def fit_finetuned(
     if work is None:
         return finetune(weights, observations, config, until=until).sde
     out = _folder(weights, config, until, work, observations)
-    return finetune(weights, observations, config, out=out, resume=out.exists(), until=until).sde
+    return finetune(weights, observations, config, out=out, resume=bool(steps(out / CHECKPOINTS)), until=until).sde
 
 
 def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, observations: Observations) -> Path:
