@@ -1,4 +1,4 @@
-"""Set-up shared by all tests: one thread, run-time shape checks, fixed seeds, and where the reference data lie."""
+"""Set-up shared by all tests: one thread, shape checks, fixed seeds, where the reference data lie, no skips in CI."""
 
 import os
 from pathlib import Path
@@ -11,6 +11,8 @@ import hypothesis
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
+
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 — hooks of pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"

@@ -13,7 +13,7 @@ from scipy import stats
 
 import fimsde
 from checks import check_variance
-from fimsde.analysis.formula import to_symbols
+from fimsde.analysis.naming import to_symbols
 from fimsde.baselines import kramers_moyal
 from fimsde.errors import ConfigError
 from fimsde.report.health import health

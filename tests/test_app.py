@@ -18,6 +18,7 @@ import pytest
 import fimsde
 from browser import new_tab
 from fimsde.app import start, work
+from fimsde.app.choose import NO_CLOCK, NO_PATH
 from fimsde.cli import main
 from fimsde.cli.table import Columns
 from fimsde.errors import ConfigError, FimsdeError
@@ -84,11 +85,6 @@ def test_the_command_that_does_the_same_is_complete_and_quoted():
     )
 
 
-def test_the_server_is_for_this_machine_only_and_tells_nobody():
-    options = start.command(8501, open_browser=False)
-    assert {"--server.address=127.0.0.1", "--browser.gatherUsageStats=false", "--server.port=8501"} <= set(options)
-
-
 def test_a_port_in_use_is_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -126,7 +122,7 @@ def upload(page, head):
 @pytest.mark.filterwarnings("default")  # of streamlit, about itself
 def test_the_page_estimates_and_shows_names_as_they_are(page):
     upload(page, ["when", "<b>x</b> $y$"])
-    labelled(page.selectbox, "Time").select("when").run()
+    assert labelled(page.selectbox, "Time").value == "when"
     assert page.multiselect[0].value == ["<b>x</b> $y$"]
     labelled(page.number_input, "Times the data").set_value(0).run()
     labelled(page.button, "Estimate").click().run()
@@ -148,6 +144,65 @@ def test_the_page_guesses_clock_ids_and_numbers(page):
     assert labelled(page.selectbox, "Time").value == "time"
     assert labelled(page.selectbox, "Column that tells").value == "Track_ID"
     assert page.multiselect[0].value == ["x", "y"]
+
+
+def cells(head="cell,minutes,x,y"):
+    """Four cells, followed one after the other; the content of a CSV file."""
+    walk = np.random.default_rng(1).standard_normal((4 * 60, 2)).cumsum(axis=0)
+    rows = [f"{i // 60},{2.5 * (i % 60)},{x},{y}\n" for i, (x, y) in enumerate(walk.tolist())]
+    return ("data.csv", (head + "\n" + "".join(rows)).encode(), "text/csv")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("head", ["cell,minutes,x,y", "zelle,wann,länge,breite"])
+def test_a_clock_was_preselected_as_a_state_with_one_path_and_a_constant_gap(page, head):
+    """By its name or, without one that helps, because it is the one that increases within another's values."""
+    names = head.split(",")
+    page.file_uploader[0].set_value(cells(head)).run()
+    assert labelled(page.selectbox, "Time").value == names[1]
+    assert labelled(page.selectbox, "Column that tells").value == names[0]
+    assert page.multiselect[0].value == names[2:]
+    assert not page.warning
+    assert not labelled(page.button, "Estimate").disabled
+    shown = page.caption[0].value.replace("\\", "")
+    assert f"'{names[1]}'" in shown
+    assert f"'{names[0]}'" in shown
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_constant_gap_beside_a_clock_was_estimated_without_objecting(page):
+    page.file_uploader[0].set_value(cells()).run()
+    labelled(page.selectbox, "Time").select(NO_CLOCK).run()
+    labelled(page.selectbox, "Column that tells").select(NO_PATH).run()
+    page.multiselect[0].set_value(["minutes", "x", "y"]).run()
+    said = [w.value.replace("\\", "") for w in page.warning]
+    assert any("'minutes' looks like a clock, but is chosen as a state" in sentence for sentence in said)
+    assert any("'cell' looks like path ids" in sentence for sentence in said)
+    assert labelled(page.button, "Estimate").disabled
+    labelled(page.checkbox, "Yes").check().run()
+    assert not labelled(page.button, "Estimate").disabled
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_first_three_of_many_columns_were_taken_without_asking(page):
+    upload(page, ["t", "a", "b", "c", "d"])
+    assert page.multiselect[0].value == []
+    assert "4 columns can be the state" in page.info[0].value
+    assert labelled(page.button, "Estimate").disabled
+
+
+def test_a_table_beyond_the_limit_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(work, "LARGEST", 1)
+    upload = work.Upload("big.csv", b"t,x\n" + b"1,2\n" * 300_000)
+    with pytest.raises(FimsdeError, match=r"'big.csv' has 1 MB; this page takes at most 1\. Use the command line"):
+        upload.columns(None, None)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_limit_of_uploads_is_on_the_page_and_the_server_keeps_it(page):
+    server = pytest.importorskip("fimsde.app.server")
+    assert f"at most {work.LARGEST} MB" in page.file_uploader[0].label
+    assert server.OPTIONS["server.maxUploadSize"] == work.LARGEST
 
 
 @pytest.mark.filterwarnings("default")

@@ -19,13 +19,14 @@ from fimsde.sde import fields
 from fimsde.simulate import simulate
 from fimsde.train import finetune_objective
 from fimsde.train.config import TrainConfig
-from fimsde.train.finetune import CURVE, finetune
+from fimsde.train.finetune import finetune
 from fimsde.train.finetune_config import FinetuneConfig
 from fimsde.train.finetune_data import ScoredBatches, Windows, split
 from fimsde.train.finetune_objective import WindowObjective
 from fimsde.train.finetune_parameters import Learner, merged
 from fimsde.train.log import read_log
 from fimsde.train.pretrain import new_model
+from fimsde.train.run_folder import CURVE
 from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
@@ -376,7 +377,7 @@ def test_a_folder_is_used_for_one_run_only(paper, dense, tmp_path):
         finetune(paper, dense, SHORT, out=tmp_path / "a", resume=True)
     assert not (tmp_path / "a" / "weights").exists()
     finetune(paper, dense, SHORT, out=tmp_path / "a")
-    with pytest.raises(CheckpointError, match="holds a finetuning run"):
+    with pytest.raises(CheckpointError, match="holds a finished run"):
         finetune(paper, dense, SHORT, out=tmp_path / "a")
     with pytest.raises(CheckpointError, match=r"learning_rate is 0.01 there and 0.02 here"):
         finetune(paper, dense, replace(SHORT, learning_rate=0.02), out=tmp_path / "a", resume=True)

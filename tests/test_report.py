@@ -107,7 +107,7 @@ def test_progress_counts_every_step(written):
 
 def test_a_report_replaces_its_file_and_leaves_nothing_else(tmp_path):
     file = tmp_path / "report.html"
-    file.write_text("old")
+    file.write_text(f'{page.SIGNATURE}0.1"> old')
     assert linear(1).report(file, resamples=2) == file
     assert file.read_text().startswith("<!DOCTYPE html>")
     assert list(tmp_path.iterdir()) == [file]
@@ -115,7 +115,8 @@ def test_a_report_replaces_its_file_and_leaves_nothing_else(tmp_path):
 
 def test_an_interrupted_report_leaves_what_was_there(tmp_path, monkeypatch):
     file = tmp_path / "report.html"
-    file.write_text("old")
+    old = f'{page.SIGNATURE}0.1"> old'
+    file.write_text(old)
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -123,7 +124,7 @@ def test_an_interrupted_report_leaves_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "render", stop)
     with pytest.raises(KeyboardInterrupt):
         write_report(linear(1), file, bands=BandSettings(resamples=0))
-    assert file.read_text() == "old"
+    assert file.read_text() == old
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -137,9 +138,9 @@ def test_what_cannot_be_computed_says_why_and_the_rest_is_there(tmp_path):
     assert "was not fitted to the data" in found.text
 
 
-@pytest.mark.parametrize("where", ["missing/report.html", "."])
-def test_an_impossible_place_is_refused_before_any_work(tmp_path, where):
-    with pytest.raises(ConfigError, match="Choose a file name"):
+@pytest.mark.parametrize(("where", "says"), [("missing/report.html", "Choose another place"), (".", "is a folder")])
+def test_an_impossible_place_is_refused_before_any_work(tmp_path, where, says):
+    with pytest.raises(ConfigError, match=says):
         write_report(linear(1), tmp_path / where)
 
 

@@ -263,7 +263,7 @@ class Result(ABC):
 
         Args:
             folder: Where to; must not exist unless `overwrite` is set.
-            overwrite: Replace an existing folder.
+            overwrite: Replace a folder of that name that this package made. What others put there stays.
         """
         from fimsde.analysis.storage import save  # needs torch and the baselines
 
@@ -292,18 +292,22 @@ class Result(ABC):
 
         return plot(self, kind, box=box, bands=BandSettings(level, resamples, seed), truth=truth, seed=seed)
 
-    def report(self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Path:
+    def report(
+        self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0, overwrite: bool = True
+    ) -> Path:
         """Write one self-contained HTML page about the equation and its data; see `fimsde.report`.
 
         Args:
-            path: The file; replaced if it exists.
+            path: The file.
             level, resamples: Of the bands; no bands with 0 resamples.
             seed: Of bands, simulations and checks.
+            overwrite: Whether an earlier report of that name may be replaced; any other file stays.
         """
         from fimsde.plots import BandSettings  # matplotlib takes a while to import
         from fimsde.report import write_report
 
-        return write_report(self, path, bands=BandSettings(level, resamples, seed), seed=seed)
+        bands = BandSettings(level, resamples, seed)
+        return write_report(self, path, bands=bands, seed=seed, overwrite=overwrite)
 
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)

@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from fimsde._version import __version__
+from fimsde.files.outputs import new_folder
 from fimsde.model.weights import TENSORS
 from fimsde.observations import Observations
 from fimsde.sde import SDE
+from fimsde.train.checkpoint import steps
 from fimsde.train.finetune import finetune
 from fimsde.train.finetune_config import FinetuneConfig
+from fimsde.train.run_folder import CHECKPOINTS
 
 
 def fit_finetuned(
@@ -32,7 +35,7 @@ def fit_finetuned(
     if work is None:
         return finetune(weights, observations, config, until=until).sde
     out = _folder(weights, config, until, work, observations)
-    return finetune(weights, observations, config, out=out, resume=out.exists(), until=until).sde
+    return finetune(weights, observations, config, out=out, resume=bool(steps(out / CHECKPOINTS)), until=until).sde
 
 
 def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, observations: Observations) -> Path:
@@ -45,8 +48,6 @@ def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, obser
     lengths = [int(end) for found in work.glob(f"{stem}*") if (end := found.name.removeprefix(stem)).isdecimal()]
     shorter = [n for n in lengths if n < until]
     if not folder.exists() and shorter:
-        beginning = work / f"{folder.name}.copy"
-        shutil.rmtree(beginning, ignore_errors=True)
-        shutil.copytree(work / f"{stem}{max(shorter)}", beginning)
-        beginning.rename(folder)
+        with new_folder(folder) as beginning:
+            shutil.copytree(work / f"{stem}{max(shorter)}", beginning, dirs_exist_ok=True)
     return folder

@@ -26,7 +26,7 @@ def finetune(
     learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
     hold_out: Annotated[float | None, typer.Option(help="Share of the data that only judges; 0: none.")] = None,
     seed: table.Seed = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Stop if no run was begun in --out.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch; default: one per core.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -36,10 +36,10 @@ def finetune(
     """
     import torch
 
-    from fimsde.train.finetune import WEIGHTS
     from fimsde.train.finetune import finetune as adapt
     from fimsde.train.finetune_config import FinetuneConfig
     from fimsde.train.loop import RunOptions
+    from fimsde.train.run_folder import WEIGHTS
 
     given: dict[str, Any] = {"learning_rate": learning_rate, "hold_out": hold_out, "substeps": substeps}
     config = FinetuneConfig(
@@ -57,7 +57,7 @@ def finetune(
     found = adapt(model, observations, config, out=out, resume=resume, options=options)
     typer.echo(json.dumps(found.report(), indent=1) if as_json else _summary(found, out / WEIGHTS))
     if found.ended == "interrupted":
-        typer.echo("interrupted; run the same command with --resume to go on", err=True)
+        typer.echo("interrupted; run the same command again to go on", err=True)
         raise typer.Exit(130)
 
 

@@ -21,7 +21,7 @@ def pretrain(
     preset: Annotated[str | None, typer.Option(help="paper, primed, paper-tiny or primed-tiny.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings of the run (TOML or JSON), no preset.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of training; default: those of the settings.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Stop if no run was begun in --out.")] = False,
     data: Annotated[Path | None, typer.Option(help="Read equations made by `fimsde generate`.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder of stored contexts; what is missing is made.")] = None,
     cache_equations: Annotated[int | None, typer.Option(min=1, help="How many contexts the cache holds.")] = None,
@@ -31,7 +31,7 @@ def pretrain(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
     as_json: table.AsJson = False,
 ) -> None:
-    """Train a model and write its weights into OUT/weights. Ctrl-C saves; --resume goes on exactly from there.
+    """Train a model and write its weights into OUT/weights. Ctrl-C saves; the same command goes on from there.
 
     Example: fimsde pretrain --preset primed-tiny --out run --steps 20
     """
@@ -39,8 +39,8 @@ def pretrain(
 
     from fimsde.prior.manifest import read_manifest
     from fimsde.train.loop import RunOptions
-    from fimsde.train.pretrain import WEIGHTS
     from fimsde.train.pretrain import pretrain as train
+    from fimsde.train.run_folder import WEIGHTS
 
     settings = _settings(preset, config)
     if steps is not None:
@@ -68,7 +68,7 @@ def _record(state: "State", steps: int, weights: Path, as_json: bool) -> str:
     done = f"{state.step} of {steps} steps in {state.seconds:.0f} s, {state.skipped} skipped"
     if complete:
         return f"{done}; the weights are in {weights}"
-    return f"stopped after {done}; run the same command with --resume to go on"
+    return f"stopped after {done}; run the same command again to go on"
 
 
 def _settings(preset: str | None, config: Path | None) -> "TrainConfig":

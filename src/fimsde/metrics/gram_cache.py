@@ -5,7 +5,6 @@ The file name is a hash of the paths and of the kernel, so a file cannot belong 
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fimsde.errors import DatasetError
+from fimsde.files.write import write_file
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
 from fimsde.shapes import Array, Float
 
@@ -59,15 +59,5 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
 
 
 def _write(file: Path, gram: SelfGram) -> None:
-    """Write under another name first, so that a file with its final name is always complete."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    content = save({"gram": gram.gram, "self_levels": gram.self_levels})
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".gram-", delete=False) as unfinished:
-        try:
-            unfinished.write(content)
-            unfinished.flush()
-            os.fsync(unfinished.fileno())
-            os.replace(unfinished.name, file)
-        except BaseException:
-            os.unlink(unfinished.name)
-            raise
+    write_file(file, save({"gram": gram.gram, "self_levels": gram.self_levels}))

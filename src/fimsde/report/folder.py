@@ -54,7 +54,7 @@ def write_result(
     tell = progress or (lambda label: None)
     found = find(result, seed, tell)
     page = make_page(found, bands, truth=truth, progress=tell)
-    page.write(folder / "report.html")
+    (folder / "report.html").write_text(page.html(), encoding="utf-8")
     write_fields(result, folder / "fields.csv", bands)
     tell("grid")
     (folder / "fields.png").write_bytes(page.picture)
@@ -91,6 +91,8 @@ def summary(record: dict[str, Any]) -> str:
         lines.append(record["equation"]["text"])
     for point in record.get("fixed_points", []):
         lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
+    if "fixed_points_compared" in record.get("equation", {}):
+        lines.append(record["equation"]["fixed_points_compared"])
     doubts = [v for v in record.get("verdicts", []) if v["status"] != "good"]
     lines += [f"{v['status']}: {v['name']}: {v['sentence']} {v['next_step']}".rstrip() for v in doubts]
     lines += record["remarks"]

@@ -14,6 +14,7 @@ import torch
 
 from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
 from fimsde.estimation import bundled_model, estimate
+from fimsde.files.lock import only_one
 from fimsde.model.fim import FIMSDE
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import Observations
@@ -31,9 +32,9 @@ from fimsde.train.log import read_log
 from fimsde.train.loop import RunOptions, run
 from fimsde.train.losses import ScoredSteps
 from fimsde.train.processes import Processes
+from fimsde.train.run_folder import CHECKPOINTS, CURVE, REPORT, WEIGHTS, check_place, clear, fingerprint, goes_on
 from fimsde.transitions import to_transitions
 
-WEIGHTS, CURVE, REPORT = "weights", "curve.jsonl", "report.json"
 _LOST = 3  # simulated paths of 64 that may leave the data: tails are heavy
 _STATES = 5000  # at which the coordinates of a correction are set
 
@@ -58,8 +59,9 @@ def finetune(
         model: A model, or the folder of its weights; None for the weights that come with the package.
         observations: What `fimsde.read` returns.
         config: How; by default 100 iterations of what suits the data.
-        out: Folder for weights, curve, log and checkpoints; by default nothing is kept on disk.
-        resume: Go on from the last checkpoint in `out`: the same bytes as without the interruption.
+        out: Folder for weights, curve, log and checkpoints; by default nothing is kept on disk. The same call after a
+            kill at any moment gives the same bytes as an undisturbed one.
+        resume: Insist on going on with the run in `out`: it is an error if none was begun there.
         until: Stop after so many of the iterations, a multiple of `validation_interval`, as an interrupt would.
         options: Progress bar and TensorBoard.
     """
@@ -73,11 +75,13 @@ def finetune(
     if until != config.iterations and (until < 1 or until % config.validation_interval):
         expected = f"a multiple of validation_interval, {config.validation_interval}, or all {config.iterations}"
         raise ConfigError(f"until is {until}; expected {expected}.")
-    base = bundled_model() if model is None else model
-    base = base if isinstance(base, FIMSDE) else FIMSDE.from_pretrained(base)
-    problem = _prepare(base, observations, config)
-    settings = _settings(base, observations, config, problem.choice)
-    return _Run(problem, config, Path(out), settings).train(observations, resume, until, options)
+    check_place(Path(out), resume=resume)
+    with only_one(Path(out)):
+        base = bundled_model() if model is None else model
+        base = base if isinstance(base, FIMSDE) else FIMSDE.from_pretrained(base)
+        problem = _prepare(base, observations, config)
+        settings = _settings(base, observations, config, problem.choice)
+        return _Run(problem, config, Path(out), settings).train(observations, resume, until, options)
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,11 @@ class _Run:
 
     def train(self, observations: Observations, resume: bool, until: int, options: RunOptions) -> Finetuned:
         problem, config = self.problem, self.config
-        if resume:
-            last = max(checkpoint.steps(self.out / "checkpoints"), default=-1)
+        go_on = goes_on(self.out, self.settings, resume=resume, is_finished=self._is_finished)
+        if go_on:
+            last = checkpoint.steps(self.out / CHECKPOINTS)[-1]
             self.curve = [Judgement(**line) for line in read_log(self.out, CURVE) if line["iteration"] <= last]
         else:
-            self._refuse_used()
             self._judge(0)
             self._guess()
         state: State | None = None
@@ -153,7 +157,7 @@ class _Run:
                 config.loop(),
                 self.out,
                 settings=self.settings,
-                resume=resume,
+                resume=go_on,
                 milestone=lambda state: self._reach(state.step) or state.step >= until,
                 options=options,
             )
@@ -173,11 +177,10 @@ class _Run:
         if self._lowest() != self.curve[-1]:
             correction.load_state_dict(nothing)
 
-    def _refuse_used(self) -> None:
-        if (self.out / CURVE).exists():
-            raise CheckpointError(
-                f"{self.out} holds a finetuning run. Resume it with --resume (resume=True), or choose a new folder."
-            )
+    def _is_finished(self) -> bool:
+        """Whether the report of the whole run is there; that of an interrupted one says so."""
+        report = self.out / REPORT
+        return report.exists() and json.loads(report.read_bytes())["ended"] != "interrupted"
 
     def _reach(self, iteration: int) -> bool:
         """Judge where it is planned. An interrupt in between decides nothing, so the resumed run is the same."""
@@ -275,6 +278,7 @@ class _Run:
             seconds=0.0 if state is None else round(state.seconds, 1),
         )
         write_atomically(self.out / REPORT, (json.dumps(result.report(), indent=1, allow_nan=False) + "\n").encode())
+        clear(self.out)
         return result
 
 
@@ -291,13 +295,10 @@ def _settings(base: FIMSDE, observations: Observations, config: FinetuneConfig, 
     data = hashlib.sha256()
     for part in (observations.values, observations.times, observations.path_starts):
         data.update(np.ascontiguousarray(part).tobytes())
-    weights = hashlib.sha256()
-    for tensor in base.state_dict().values():
-        weights.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     chosen = {"objective": choice.objective, "substeps": choice.substeps, "look_ahead": choice.look_ahead}
     return {
         **json.loads(json.dumps(asdict(config))),
         "chosen": {**chosen, "num_scored": choice.num_scored},
         "observations": data.hexdigest()[:16],
-        "weights": weights.hexdigest()[:16],
+        "weights": fingerprint(base),
     }

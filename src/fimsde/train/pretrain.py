@@ -1,5 +1,6 @@
 """Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,11 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 
 from fimsde.errors import ConfigError
+from fimsde.files.lock import only_one
 from fimsde.model.fim import FIMSDE
 from fimsde.model.operator import Operator
+from fimsde.model.untrusted import read_json
+from fimsde.model.weights import TRAINING
 from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
 from fimsde.prior.shards import write_atomically
 from fimsde.train.batches import Batch, StoredBatches, StreamedBatches
@@ -19,9 +23,10 @@ from fimsde.train.config import TrainConfig
 from fimsde.train.loop import RunOptions, run
 from fimsde.train.objectives import choose_objective
 from fimsde.train.processes import Processes
+from fimsde.train.run_folder import WEIGHTS, check_place, clear, fingerprint, goes_on
 from fimsde.train.validation import record_validation, validate, validation_batches
 
-WEIGHTS, SETTINGS = "weights", "config.toml"
+SETTINGS = "config.toml"
 _BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
 _BEST_DIFFUSION = tuple(i for i, kind in enumerate(DIFFUSION_KINDS) if kind.startswith("block origin"))
 
@@ -38,19 +43,45 @@ def pretrain(
 ) -> State:
     """Train a fresh model, or go on training one, and write its weights into `out/weights` at every checkpoint.
 
+    The same call after a kill at any moment gives the same bytes as an undisturbed run.
+
     Args:
         config: The run.
         out: Folder for settings, log, checkpoints and weights.
-        resume: Go on from the last checkpoint in `out`.
+        resume: Insist on going on with the run in `out`: it is an error if none was begun there. Without it, a run that
+            was begun with the same settings and did not come to its end is gone on with as well.
         data: A data set of `fimsde generate`, if `config.dataset` names one.
         cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
         start: Weights to begin with, in place of random ones.
         options: Workers, progress bar, TensorBoard.
     """
     processes, options = Processes(config.loop.precision), options or RunOptions()
+    check_place(out, resume=resume)
+    with only_one(out) if processes.is_main else nullcontext():
+        return _pretrain(config, out, resume, data, cache, start, processes, options)
+
+
+def _pretrain(
+    config: TrainConfig,
+    out: Path,
+    resume: bool,
+    data: Path | None,
+    cache: Path | None,
+    start: Path | None,
+    processes: Processes,
+    options: RunOptions,
+) -> State:
     objective, settings = choose_objective(config), config.to_mapping()
     model = new_model(config) if start is None else _started(config, start)
     batches = _batches(config, data, cache, processes, options)
+    begun_with = {**settings, "start": None if start is None else fingerprint(model)}
+    go_on = goes_on(
+        out,
+        begun_with,
+        resume=resume,
+        is_finished=lambda: _is_finished(config, out),
+        writes=processes.is_main,
+    )
     held_out = validation_batches(config) if processes.is_main else []
 
     def milestone(state: State) -> None:
@@ -61,18 +92,27 @@ def pretrain(
             record_validation(out, state.step, record["validation"])
         usable.save_pretrained(out / WEIGHTS, training=record, overwrite=True)
 
-    return run(
+    state = run(
         model,
         batches,
         objective,
         config.loop,
         out,
         settings=settings,
-        resume=resume,
+        resume=go_on,
         processes=processes,
         milestone=milestone,
         options=options if cache is None else replace(options, workers=0),  # batches are in memory: no copies of it
     )
+    if processes.is_main:
+        clear(out)
+    return state
+
+
+def _is_finished(config: TrainConfig, out: Path) -> bool:
+    """Whether the weights of the last step are there; a kill can come between the last checkpoint and them."""
+    record = out / WEIGHTS / TRAINING
+    return record.exists() and read_json(record).get("steps") == config.loop.steps
 
 
 def new_model(config: TrainConfig) -> FIMSDE:

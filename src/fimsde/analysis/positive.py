@@ -1,0 +1,69 @@
+"""A variance rate must be positive: polynomials that are so at every observed state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.analysis.selection import Floor, select_above
+from fimsde.priming import monomials
+from fimsde.shapes import Array, Bool, Float64
+
+_MOST_WORST = 20  # states that are added at a time
+_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes
+_CHUNK = 100_000  # states at a time
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedStates:
+    """All observed states, not only those at which the fields were read.
+
+    Attributes:
+        x: The states.
+        degree: Of the polynomials.
+        size: By which the monomials are divided.
+        diffusion_sq: The variance rate of the field at states.
+    """
+
+    x: Float64[Array, "states dim"]
+    degree: int
+    size: Float64[Array, " terms"]
+    diffusion_sq: Callable[[Float64[Array, "states dim"]], Float64[Array, " states"]]
+
+    def are_positive(self, coefficients: Float64[Array, " terms"]) -> bool:
+        """Whether the polynomial is positive at every state, or zero where the field is."""
+        return not len(self._worst(coefficients))
+
+    def make_positive(
+        self,
+        gram: Float64[Array, "terms terms"],
+        right: Float64[Array, " terms"],
+        penalty: float,
+        floor: Floor,
+        kept: Bool[Array, " terms"],
+    ) -> tuple[Bool[Array, " terms"], Float64[Array, " terms"]]:
+        """Terms and coefficients with the smallest criterion of all polynomials that are positive at the states.
+
+        The polynomial is held above a floor, first where the fields were read, then also at the worst of all states.
+        """
+        least = _LEAST_LEVEL * floor.level.mean()
+        while True:
+            kept, coefficients = select_above(gram, right, penalty, floor, kept)
+            worst = self._worst(coefficients)
+            if not len(worst):
+                return kept, coefficients
+            level = np.maximum(_LEAST_LEVEL * self.diffusion_sq(worst), least)
+            floor = Floor(np.vstack([floor.phi, self._phi(worst)]), np.concatenate([floor.level, level]))
+
+    def _worst(self, coefficients: Float64[Array, " terms"]) -> Float64[Array, "states dim"]:
+        """Some of the states at which the polynomial is not positive, the most negative first."""
+        parts = [self._phi(self.x[i : i + _CHUNK]) @ coefficients for i in range(0, len(self.x), _CHUNK)]
+        values = np.concatenate(parts)
+        if values.min() > 0:
+            return self.x[:0]
+        order = np.argsort(values)[:_MOST_WORST]
+        order = order[values[order] <= 0]
+        return self.x[order[(values[order] < 0) | (self.diffusion_sq(self.x[order]) > 0)]]
+
+    def _phi(self, x: Float64[Array, "states dim"]) -> Float64[Array, "states terms"]:
+        return monomials.evaluate(x, self.degree) / self.size

@@ -1,0 +1,68 @@
+"""One process at a time in a folder: a lock of the operating system, which ends with its holder however that ends."""
+
+import errno
+import fcntl
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fimsde.errors import DataWarning, FimsdeError
+
+LOCK = ".lock"  # stays behind, empty: what counts is who holds it
+_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+
+
+@contextmanager
+def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> Iterator[None]:
+    """Hold a folder, made if needed, while the block runs; if another process holds it, say so.
+
+    Args:
+        folder: What to hold.
+        option: The option of the command line that named it, for the sentence.
+        shared: Several processes may hold it together, as long as all of them ask for that.
+    """
+    made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    descriptor = _open(folder, option)
+    try:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _HELD:
+                raise FimsdeError(
+                    f"another process is at work in {str(folder)!r}. Wait until it has ended, or choose another folder "
+                    f"({option})."
+                ) from None
+            warnings.warn(  # some network file systems
+                f"{str(folder)!r} cannot be locked ({error.strerror}): do not start a second process there.",
+                DataWarning,
+                stacklevel=3,
+            )
+        yield
+    except BaseException:
+        _remove_unused(folder, made)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unused(folder: Path, made: list[Path]) -> None:
+    """Take away the folders that were made, if nothing came into them."""
+    if made and [place.name for place in folder.iterdir()] == [LOCK]:
+        (folder / LOCK).unlink()
+        with suppress(OSError):  # somebody else uses one of them by now
+            for place in made:
+                place.rmdir()
+
+
+def _open(folder: Path, option: str) -> int:
+    if folder.exists() and not folder.is_dir():
+        raise FimsdeError(f"{str(folder)!r} is a file; expected a folder. Choose another place ({option}).")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise FimsdeError(
+            f"cannot write into {str(folder)!r}: {error.strerror}. Choose another place ({option})."
+        ) from None
