@@ -120,6 +120,28 @@ def test_a_term_is_kept_if_leaving_it_out_costs_more_than_the_logarithm_of_the_n
     assert support(found.diffusion_sq_terms) == expected
 
 
+def test_what_is_said_about_a_term_that_was_left_out_is_its_slope_and_the_error_of_it():
+    """A slope that is too small to be kept, beside a constant: known to sqrt(g / (var(x) T)); 95 % is 1.96 of that."""
+    x, dt, g, slope = np.random.default_rng(5).permutation(np.linspace(-1, 1, 400)), 0.02, 4.0, 1.5
+    sde = FunctionSDE(1, lambda z: 100 + slope * z, lambda z: np.full_like(z, g**0.5))
+    doubt = fimsde.result(sde, fimsde.read(x, dt=dt)).equation(max_degree=1).drift_terms.doubt
+    error = np.sqrt(g / (np.var(x[:-1]) * 399 * dt))
+    assert slope < 2.4 * error, "ln 399 is 2.4 squared"
+    assert doubt.added[0] == pytest.approx([0, slope])
+    assert doubt.added_errors[0] == pytest.approx([0, error])
+    assert doubt.interval(0, 1) == pytest.approx((slope - 1.959964 * error, slope + 1.959964 * error), rel=1e-6)
+
+
+@pytest.mark.parametrize(("degree", "quantile"), [(0, 3.841459), (1, 5.991465), (3, 9.487729)])
+def test_where_there_is_no_drift_the_largest_one_that_data_allow_is_a_quantile_of_chi_square(degree, quantile):
+    """A field of k terms that is zero in truth has a mean square of g / T times chi-square with k degrees of freedom;
+    95 % of them are below the quantile."""
+    x, dt, g = np.random.default_rng(5).permutation(np.linspace(-1, 1, 400)), 0.02, 4.0
+    still = FunctionSDE(1, np.zeros_like, lambda z: np.full_like(z, g**0.5))
+    doubt = fimsde.result(still, fimsde.read(x, dt=dt)).equation(max_degree=degree).drift_terms.doubt
+    assert doubt.largest[0] == pytest.approx(np.sqrt(quantile * g / (399 * dt)), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "is_far"), [(1.0, 3.0, False), (-3.0, -1.0, False), (3.0, 5.0, True), (-5.0, -3.0, True)]
 )
