@@ -137,6 +137,7 @@ def _run_pytest(root: Path, copy: Path, witness: Path, tests: list[str]) -> None
     for stream in (1, 2):
         os.dup2(output, stream)
     os.chdir(root)
+    sys.dont_write_bytecode = False
     places = [str(copy), str(Path(__file__).parent)]
     sys.path[:0] = places
     os.environ |= {"PYTHONPATH": os.pathsep.join(places), "FIMSDE_WITNESS": str(witness)}
