@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fimsde.errors import DataWarning, FimsdeError
+from fimsde.files.place import no_place
 
 LOCK = ".lock"  # stays behind, empty: what counts is who holds it
 _HELD = (errno.EWOULDBLOCK, errno.EACCES)
@@ -57,12 +58,8 @@ def _remove_unused(folder: Path, made: list[Path]) -> None:
 
 
 def _open(folder: Path, option: str) -> int:
-    if folder.exists() and not folder.is_dir():
-        raise FimsdeError(f"{str(folder)!r} is a file; expected a folder. Choose another place ({option}).")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise FimsdeError(
-            f"cannot write into {str(folder)!r}: {error.strerror}. Choose another place ({option})."
-        ) from None
+        raise no_place(folder, option, error) from None

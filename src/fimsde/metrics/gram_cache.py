@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fimsde.errors import DatasetError
+from fimsde.files.place import no_place
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
 from fimsde.shapes import Array, Float
 
@@ -48,7 +49,7 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
     expected = {"gram": (num_paths, num_paths), "self_levels": (num_paths, levels + 1)}
     try:
         arrays = load(file.read_bytes())
-    except SafetensorError as error:
+    except (OSError, SafetensorError) as error:
         raise DatasetError(f"{file} is not a readable Gram ({error}); delete it and run again.") from error
     found = {name: array.shape for name, array in arrays.items()}
     if found != expected or any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
@@ -60,8 +61,15 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
 
 def _write(file: Path, gram: SelfGram) -> None:
     """Write under another name first, so that a file with its final name is always complete."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     content = save({"gram": gram.gram, "self_levels": gram.self_levels})
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write_atomically(file, content)
+    except OSError as error:
+        raise no_place(file.parent, "--cache", error) from None
+
+
+def _write_atomically(file: Path, content: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".gram-", delete=False) as unfinished:
         try:
             unfinished.write(content)
