@@ -25,6 +25,7 @@ def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> It
         shared: Several processes may hold it together, as long as all of them ask for that.
     """
     made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    before = _names(folder)
     descriptor = _open(folder, option)
     try:
         try:
@@ -42,19 +43,18 @@ def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> It
             )
         yield
     except BaseException:
-        _remove_unused(folder, made)
+        if LOCK not in before and _names(folder) == before | {LOCK}:  # nothing came of it
+            (folder / LOCK).unlink()
+            with suppress(OSError):  # somebody else uses one of them by now
+                for place in made:
+                    place.rmdir()
         raise
     finally:
         os.close(descriptor)
 
 
-def _remove_unused(folder: Path, made: list[Path]) -> None:
-    """Take away the folders that were made, if nothing came into them."""
-    if made and [place.name for place in folder.iterdir()] == [LOCK]:
-        (folder / LOCK).unlink()
-        with suppress(OSError):  # somebody else uses one of them by now
-            for place in made:
-                place.rmdir()
+def _names(folder: Path) -> set[str]:
+    return {place.name for place in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _open(folder: Path, option: str) -> int:
