@@ -7,7 +7,8 @@ each term, all models so far without it, and once more with it, eliminated. The 
 """
 
 import numpy as np
-from numba import njit
+
+from fimsde.compiler import njit
 
 _ROUNDING = 1e-13  # share of a pivot that is left when the other terms explain it all
 _FEW = 6  # terms of which all subsets are visited without asking
