@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow lint docs figure clean
+.PHONY: demo test slow fuzz lint docs figure clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo
@@ -14,6 +14,11 @@ test: $(VENV)/installed-dev lint
 
 slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+TABLES ?= 20000
+FIRST ?= 0
+fuzz: $(VENV)/installed-dev  # random tables through every analysis; make fuzz FIRST=1234 TABLES=1 runs one again
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --first $(FIRST) --tables $(TABLES)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

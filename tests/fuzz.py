@@ -8,7 +8,9 @@ sentence why an analysis is impossible. Table `seed` depends on `seed` alone, so
 """
 
 import argparse
+import contextlib
 import csv
+import io
 import json
 import math
 import sys
@@ -19,7 +21,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -31,6 +32,7 @@ from random_tables import RandomTable, random_table
 
 _EVERY_COMPARE, _EVERY_SAVE, _EVERY_COMMAND, _EVERY_FULL = 23, 31, 397, 151  # what takes long runs on a sample
 _RESAMPLES = 3
+_BLOCK = 50  # tables between two lines of a long run
 _CHEAP = {  # what takes longest, on coarser grids and with fewer paths; every `_EVERY_FULL`-th table has all of it
     fixed_points: {"_NODES": {1: 61, 2: 9, 3: 5}},
     check: {"_SIMULATED": 3, "_STEPS": 10, "table_around": lambda sde, observations: (sde, 0.0)},
@@ -88,7 +90,7 @@ def exercise(table: RandomTable) -> dict[str, str]:
         analyses["compare"] = lambda: _scores(fimsde.compare(observations, methods))
     if table.seed % _EVERY_SAVE == 0:
         analyses["save"] = lambda: _round_trip(result, x)
-    with ExitStack() as cheaply:
+    with contextlib.ExitStack() as cheaply:
         for module, settings in _CHEAP.items() if table.seed % _EVERY_FULL else ():
             cheaply.enter_context(mock.patch.multiple(module, **settings))
         for name, compute in analyses.items():
@@ -197,7 +199,8 @@ def _command_line(table: RandomTable) -> None:
         table.frame().to_csv(file, index=False)
         options = ["--time", "t", "--path", "track", "--missing", table.missing, "--resamples", "2"]
         try:
-            main(["estimate", str(file), *options, "--out", str(out)])
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                main(["estimate", str(file), *options, "--out", str(out)])
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)
@@ -237,8 +240,8 @@ def main() -> int:
     start, done, reasons, failed, last = time.monotonic(), 0, Counter[str](), [], given.first - 1
     with ProcessPoolExecutor(given.processes) as pool:
         seeds = range(given.first, given.first + given.tables)
-        for block in range(0, len(seeds), 200):
-            for seed, trouble, outcome in pool.map(failure, seeds[block : block + 200], chunksize=5):
+        for block in range(0, len(seeds), _BLOCK):
+            for seed, trouble, outcome in pool.map(failure, seeds[block : block + _BLOCK], chunksize=5):
                 done, last = done + 1, seed
                 reasons.update(name for name, what in outcome.items() if what == "finite")
                 reasons.update(f"{name} refused" for name, what in outcome.items() if what != "finite")

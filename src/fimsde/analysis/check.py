@@ -7,7 +7,7 @@ becomes "bad" only if the effect is also large. Thresholds of size keep long rec
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, no_type_check
 
 import numpy as np
 from scipy import stats
@@ -270,7 +270,8 @@ def _not_subsampled(sentence: str) -> Verdict:
     return Verdict("sampling interval", "caution", float("nan"), sentence, "Record longer, or more paths.")
 
 
-def _ratio(a: Float64[Array, "*sizes"], b: Float64[Array, "*sizes"]) -> Float64[Array, "*sizes"]:
+@no_type_check  # numbers and arrays alike
+def _ratio(a: Float64[Array, " dim"], b: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
     """a / b of sizes, of which one that rounding cannot tell from zero counts as rounding; 1 if both are zero."""
     largest = np.maximum(a, b)
     least = np.finfo(np.float64).eps * np.where(largest > 0, largest, 1.0)
