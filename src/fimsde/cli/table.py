@@ -1,5 +1,6 @@
 """The options that say what a table holds, the same for every command that reads one, and results on disk."""
 
+import csv
 import functools
 import io
 import re
