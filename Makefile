@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow faults lint docs check-docs package browser figure clean
+.PHONY: demo test slow faults fuzz lint dependencies docs check-docs package browser figure clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo --overwrite
@@ -18,10 +18,17 @@ slow: $(VENV)/installed-dev $(VENV)/installed-docs
 faults: $(VENV)/installed-dev  # every seeded fault must be noticed by the default tests; rewrites tests/faults/REPORT.md
 	cd tests && $(abspath $(BIN))/python -m faults.run
 
-lint: $(VENV)/installed-dev
+TABLES ?= 20000
+FIRST ?= 0
+fuzz: $(VENV)/installed-dev  # random tables through every analysis; make fuzz FIRST=1234 TABLES=1 runs one again
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --first $(FIRST) --tables $(TABLES)
+
+lint: $(VENV)/installed-dev dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+dependencies: $(VENV)/installed-dev  # nothing undeclared, nothing unused; the second line is for users, without our tools
 	$(BIN)/deptry src tests benchmarks examples docs docs/_ext
 	$(BIN)/deptry src --optional-dependencies-dev-groups test,dev,docs
 

@@ -25,7 +25,8 @@ def _checked_modules() -> list[str]:
     return [m for m in modules if not m.endswith("__init__")]
 
 
-install_import_hook(_checked_modules(), "checks.check_types")
+if "FIMSDE_WITNESS" not in os.environ:  # seeded faults must be noticed without them, and in half the time
+    install_import_hook(_checked_modules(), "checks.check_types")
 
 hypothesis.settings.register_profile("fimsde", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fimsde"))

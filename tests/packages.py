@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 URLS = {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
-READ_ONLY = "/proc/self" if Path("/proc/self").is_dir() else "/"  # takes no files, not even from root
+READ_ONLY = "/proc" if Path("/proc").is_dir() else "/"  # takes no files, not even from root
 
 
 def main(folder: Path) -> None:
@@ -127,4 +127,4 @@ def check_result(record: dict) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]).resolve())

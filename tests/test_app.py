@@ -244,10 +244,9 @@ def _wait_until_healthy(address):
             time.sleep(0.5)
 
 
-@pytest.mark.slow
 def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path):
-    """A server, a browser and an estimate take a minute. What it buys: the whole app as a user meets it, with every
-    address but this machine's unreachable, and a name that is HTML shown as text."""
+    """The whole app as a user meets it, with every address but this machine's unreachable, and a name that is HTML
+    shown as text."""
     table, page = tmp_path / "data.csv", "[data-testid=stMain]"
     table.write_bytes(a_table(["t", "<img src=x onerror=document.title='run'>"]))
     with new_tab() as tab:

@@ -1,6 +1,5 @@
 """The report: sections in order, nothing from outside, text of users as text, complete or absent."""
 
-import base64
 import hashlib
 import re
 from dataclasses import replace
@@ -62,7 +61,7 @@ def test_sections_come_in_the_promised_order_and_link_to_each_other(written):
 def test_the_page_needs_nothing_but_itself(written):
     found = Page(written[1].read_text())
     assert not {"script", "link", "iframe", "object", "embed"} & set(found.tags)
-    assert all(s.startswith(("#", "data:image/png;base64,", "data:image/svg+xml;base64,")) for s in found.sources)
+    assert all(s.startswith(("#", "data:image/png;base64,")) for s in found.sources)
     assert "url(" not in written[1].read_text()
     assert "default-src 'none'" in written[1].read_text()
 
@@ -82,10 +81,7 @@ def test_text_from_users_is_text(written):
     assert "s<b>" not in raw
     found = Page(raw)
     assert EVIL in found.text
-    pictures = [s.partition(",") for s in found.sources if s.startswith("data:image/svg")]
-    assert pictures
-    for _, _, content in pictures:
-        assert b"<script" not in base64.b64decode(content)
+    assert f"d{EVIL} = " in found.text, "the formula does not keep the name"
 
 
 def test_numbers_are_those_of_the_result(written):
@@ -97,7 +93,7 @@ def test_numbers_are_those_of_the_result(written):
     for verdict in result.check(seed=1):
         assert verdict.next_step in found.text
     for line in str(result.equation()).splitlines()[:2]:
-        assert line in [unescape(alt) for alt in re.findall(r'alt="([^"]*)"', file.read_text())]
+        assert line in [unescape(label) for label in re.findall(r'aria-label="([^"]*)"', file.read_text())]
 
 
 def test_progress_counts_every_step(written):

@@ -1,10 +1,10 @@
 """Copies of the package with one fault each, and what tests say of them."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from faults.entries import Fault
 
 _ANYBODY_NOTICES = ("ImportError", "ModuleNotFoundError", "NameError", "SyntaxError", "TypingError", "LoweringError")
 _LONGEST = 1800  # seconds for the tests of one fault
+# Libraries take most of the time of a short test: loaded once, by the process from which those of all tests are forked.
+_LOADED_ONCE = ("torch", "numba", "scipy.stats", "scipy.linalg", "pandas", "narwhals", "huggingface_hub", "matplotlib")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class Copies:
     def __init__(self, root: Path, folder: Path, workers: int) -> None:
         self.root, self.folder, self.workers = root, folder, workers
         self.clean = folder / "clean"
+        self._processes = multiprocessing.get_context("forkserver")
+        self._processes.set_forkserver_preload(list(_LOADED_ONCE))
+        os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # as in conftest.py, before these load
         self.free: SimpleQueue[Path] = SimpleQueue()
         shutil.copytree(root / "src" / "fimsde", self.clean / "fimsde")
 
@@ -113,17 +118,33 @@ class Copies:
         """Run tests on a copy until the first failure."""
         witness = copy / f"witness-{number}.json"
         witness.unlink(missing_ok=True)
-        places = os.pathsep.join([str(copy), str(Path(__file__).parent)])
-        environment = os.environ | {"PYTHONPATH": places, "FIMSDE_WITNESS": str(witness)}
-        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "witness"]
-        command = [sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests)]
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        try:
-            done = subprocess.run(command, cwd=self.root, env=environment, timeout=_LONGEST, check=False, **both)
-        except subprocess.TimeoutExpired:
-            return Seen(package="", num_tests=0, failures=[], output=f"not done after {_LONGEST} s", code=-1)
+        witness.with_suffix(".txt").unlink(missing_ok=True)
+        process = self._processes.Process(target=_run_pytest, args=(self.root, copy, witness, tests))
+        process.start()
+        process.join(_LONGEST)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
         found = json.loads(witness.read_text()) if witness.exists() else {"package": "", "num_tests": 0, "failures": []}
-        return Seen(**found, output=done.stdout[-3000:], code=done.returncode)
+        output = witness.with_suffix(".txt")
+        said = output.read_text()[-3000:] if output.exists() else ""
+        return Seen(**found, output=said, code=-1 if process.exitcode is None else process.exitcode)
+
+
+def _run_pytest(root: Path, copy: Path, witness: Path, tests: list[str]) -> None:
+    """In a process of its own: pytest, with the copy in front of any installed package."""
+    output = os.open(witness.with_suffix(".txt"), os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.chdir(root)
+    sys.dont_write_bytecode = False
+    places = [str(copy), str(Path(__file__).parent)]
+    sys.path[:0] = places
+    os.environ |= {"PYTHONPATH": os.pathsep.join(places), "FIMSDE_WITNESS": str(witness)}
+    import pytest  # not before: pytest decides what is rewritten when it is imported
+
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "witness"]
+    sys.exit(int(pytest.main([*options, *(f"tests/{test}" for test in tests)])))
 
 
 def kernels_with(package: Path, file: str) -> list[str]:

@@ -17,7 +17,7 @@ from fimsde.analysis.box import checked, finite_fields
 from fimsde.analysis.naming import to_symbols
 from fimsde.analysis.polynomials import Doubt, Polynomials, if_added, largest_size, root_of_inverse, rounded
 from fimsde.analysis.positive import ObservedStates
-from fimsde.analysis.selection import Floor, select
+from fimsde.analysis.selection import select
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.priming import monomials
@@ -30,7 +30,6 @@ _LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond t
 _FAR = 1.0  # ranges between the data and zero beyond which the formula is written around the mean
 _EXACT = 1e12  # weight of a field without data, against its mean square: keeps all that rounding does not explain
 _RIDGE = 1e-12  # of the diagonal: for terms that the data cannot tell apart
-_LEAST_SHARE = 0.01  # of the variance rate of the field: where that of the formula is held if it were negative
 _FEWEST_DIGITS, _MOST_DIGITS = 3, 17  # of a coefficient in writing
 _ROUNDING = 0.01  # of the root mean square of a field: what rounded coefficients may change
 
@@ -230,8 +229,7 @@ def _sparse(
         coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
         states = place.states(j, degree, size) if power == 2 else None
         if states is not None and not states.are_positive(coefficients[j]):
-            floor = Floor(phi, _LEAST_SHARE * field[:, j])
-            kept, coefficients[j] = states.make_positive(gram, right, place.penalty, floor, kept)
+            kept, coefficients[j] = states.make_positive(gram, right, place.penalty, phi, field[:, j], kept)
         errors[j, kept] = np.sqrt(np.diag(np.linalg.inv(gram[np.ix_(kept, kept)])))
         added[j], added_errors[j] = if_added(gram, right, kept, coefficients[j])
         root[j] = root_of_inverse(gram)

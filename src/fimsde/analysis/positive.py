@@ -9,8 +9,9 @@ from fimsde.analysis.selection import Floor, select_above
 from fimsde.priming import monomials
 from fimsde.shapes import Array, Bool, Float64
 
+_LEAST_SHARE = 0.1  # of the field: below it a single state costs about as much in log-likelihood as a term, ln n
+_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes and the polynomial would be negative
 _MOST_WORST = 20  # states that are added at a time
-_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes
 _CHUNK = 100_000  # states at a time
 
 
@@ -39,20 +40,23 @@ class ObservedStates:
         gram: Float64[Array, "terms terms"],
         right: Float64[Array, " terms"],
         penalty: float,
-        floor: Floor,
+        phi: Float64[Array, "queries terms"],
+        field: Float64[Array, " queries"],
         kept: Bool[Array, " terms"],
     ) -> tuple[Bool[Array, " terms"], Float64[Array, " terms"]]:
         """Terms and coefficients with the smallest criterion of all polynomials that are positive at the states.
 
-        The polynomial is held above a floor, first where the fields were read, then also at the worst of all states.
+        The polynomial is held above a share of the field, first where that was read, then also at the worst of all
+        states.
         """
+        floor = Floor(phi, _LEAST_SHARE * field)
         least = _LEAST_LEVEL * floor.level.mean()
         while True:
             kept, coefficients = select_above(gram, right, penalty, floor, kept)
             worst = self._worst(coefficients)
             if not len(worst):
                 return kept, coefficients
-            level = np.maximum(_LEAST_LEVEL * self.diffusion_sq(worst), least)
+            level = np.maximum(_LEAST_SHARE * self.diffusion_sq(worst), least)
             floor = Floor(np.vstack([floor.phi, self._phi(worst)]), np.concatenate([floor.level, level]))
 
     def _worst(self, coefficients: Float64[Array, " terms"]) -> Float64[Array, "states dim"]:
