@@ -18,6 +18,11 @@ slow: $(VENV)/installed-dev $(VENV)/installed-docs
 faults: $(VENV)/installed-dev  # every seeded fault must be noticed by the default tests; rewrites tests/faults/REPORT.md
 	cd tests && $(abspath $(BIN))/python -m faults.run
 
+TABLES ?= 20000
+FIRST ?= 0
+fuzz: $(VENV)/installed-dev  # random tables through every analysis; make fuzz FIRST=1234 TABLES=1 runs one again
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --first $(FIRST) --tables $(TABLES)
+
 lint: $(VENV)/installed-dev dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,7 +1,8 @@
 """Compiled kernels of the road: cubic interpolation in tables."""
 
 import numpy as np
-from numba import njit
+
+from fimsde.compiler import njit
 
 
 @njit(cache=True)

@@ -1,5 +1,6 @@
 """Tables and files on their way to the door: frames of any library through narwhals, CSV and Parquet through pandas."""
 
+import csv
 import os
 import re
 import warnings
@@ -21,7 +22,8 @@ from fimsde.shapes import Array, Float64, Int, Shaped
 _FIRST_LINE = 2  # of a CSV file, after the header
 _PARQUET = (".parquet", ".pq")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
-NO_TEXT = (*_PARQUET, *_SPREADSHEETS)  # endings of files
+_ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
+_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -84,6 +86,8 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
 
 def _check_header(names: list[str]) -> None:
     """Refuse a name that stands twice: pandas would call the second column x.1, and nobody could mean it."""
+    if any("\0" in name for name in names):
+        raise InvalidObservationsError("the first line holds bytes that are no text; expected a table. Save it as CSV.")
     for name, times_used in Counter(names).items():
         if name and times_used > 1:
             raise InvalidObservationsError(
@@ -95,8 +99,10 @@ def _check_header(names: list[str]) -> None:
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     if file.is_dir():
         raise InvalidObservationsError(f"{str(file)!r} is a folder; expected a table. Name a file in it.")
-    if not file.is_file():
+    if not file.exists():
         raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
+    if not file.is_file():  # it might never end
+        raise InvalidObservationsError(f"{str(file)!r} is a pipe or a device; expected a file. Save the table first.")
     if file.suffix.lower() in _SPREADSHEETS:
         raise InvalidObservationsError(
             f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
@@ -118,10 +124,51 @@ def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     except ImportError:  # what pandas says about it has six lines
         problem = (
             "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
+            if file.suffix.lower() in _PARQUET
+            else "is packed in a way that this Python cannot unpack. Unpack it first"
         )
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read: {str(error).strip().rstrip('.')}"
+    except Exception as error:  # of five kinds of archives, each with errors of its own
+        if isinstance(error, OSError) and error.errno is not None:
+            problem = f"cannot be read: {error.strerror}"
+        elif file.suffix.lower() in _ARCHIVES:
+            problem = _about_archive(error)
+        elif isinstance(error, OSError | ValueError):
+            problem = f"cannot be read: {str(error).strip().rstrip('.')[:200]}"
+        else:
+            raise
     raise InvalidObservationsError(f"the file {str(file)!r} {problem}.")
+
+
+def _about_archive(error: Exception) -> str:
+    said = str(error).lower()
+    if "encrypted" in said or "password" in said:
+        return "is an encrypted archive. Unpack it first"
+    if "multiple files" in said or "zero files" in said:
+        return "is an archive that holds more files than one, or none; expected one table. Unpack it first"
+    return "is no complete archive of the kind that its name says. Make it again, or save the table as CSV"
+
+
+def column_names(file: Path, separator: str | None) -> list[str]:
+    """The first line of a CSV file, packed or not; none if there is no telling."""
+    if not file.is_file() or file.suffix.lower() in (*_PARQUET, *_SPREADSHEETS):
+        return []
+    try:
+        if file.suffix.lower() in _ARCHIVES:
+            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
+            head = pd.read_csv(file, sep=separator or ",", skipinitialspace=True, **options)
+            return [str(name) for name in head.iloc[0]]
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
+            return [] if any("\0" in name for name in head) else head
+    except Exception:  # about which reading the whole file says more
+        return []
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names of columns for a sentence, the first of them if there are many."""
+    num = len(names) if len(names) <= _NAMED else _SOME
+    shown = ", ".join(repr(str(name)[:40]) for name in names[:num])
+    return shown if num == len(names) else f"{shown} and {len(names) - num} more"
 
 
 def raw_paths(
@@ -167,7 +214,7 @@ def begins_with_number(table: Table, column: str) -> bool:
 def _value_columns(table: Table, time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
     present = table.frame.columns
     taken = [column for column in (time, path) if column is not None]
-    listed = ", ".join(map(repr, present))
+    listed = listing(present)
     for column in [*taken, *(values or [])]:
         if column not in present:
             hint = " Is the separator another sign (separator=)?" if len(present) == 1 else ""

@@ -199,7 +199,7 @@ def test_a_full_disk_stops_with_the_name_of_the_shard_and_can_be_resumed(origina
     command = [sys.executable, "-c", code, str(tmp_path / "d"), here]
     result = subprocess.run(command, capture_output=True, text=True)
     assert "DatasetError: cannot write shard-000000.safetensors" in result.stderr
-    assert [path.name for path in (tmp_path / "d").iterdir()] == ["settings.json"]
+    assert {path.name for path in (tmp_path / "d").iterdir()} == {"settings.json", ".lock"}
     generate(SETTINGS, tmp_path / "d")
     assert contents(tmp_path / "d") == contents(original)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

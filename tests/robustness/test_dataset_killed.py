@@ -119,7 +119,7 @@ def kill_and_resume(command, tmp_path, kills, workers):
 def test_killed_at_every_step_of_a_write_and_run_again_the_bytes_are_the_same(command, tmp_path):
     """Before a file is opened, before it gets its name, and before its name is on disk; the moments are counted."""
     folder, names = tmp_path / "data", ["settings.json"]
-    for steps, new_shards in ((3 + 3 * 7, 7), (3 * 5 + 1, 5), (3 * 6 + 2, 7)):
+    for steps, new_shards in ((1 + 3 + 3 * 7, 7), (1 + 3 * 5 + 1, 5), (1 + 3 * 6 + 2, 7)):  # the lock is opened first
         with working(*command, folder, 1, STEPS_TO_LIVE=str(steps)) as process:
             assert process.wait() == -signal.SIGKILL
         names += [SETTINGS.file_name(number) for number in range(len(names) - 1, len(names) - 1 + new_shards)]

@@ -54,7 +54,8 @@ def residuals(sde: SDE, observations: Observations) -> Residuals:
     steps = to_transitions(observations)
     drift, diffusion = finite_fields(sde, steps.y)
     g = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
-    step_std = np.sqrt(np.maximum(g * steps.dtau[:, None], np.finfo(np.float64).tiny))
+    rounding = np.finfo(np.float64).eps * np.abs(observations.values).max(axis=0)  # no step is known better than that
+    step_std = np.sqrt(np.maximum(g * steps.dtau[:, None], rounding**2))
     joined = np.concatenate([[False], steps.path[1:] == steps.path[:-1]])
     return Residuals((steps.dy - drift * steps.dtau[:, None]) / step_std, step_std, joined)
 

@@ -1,6 +1,7 @@
 """Run an experiment: what is stored already is skipped, so a run can be stopped at any moment and started again."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from fimsde.benchmark.methods import AnyMethod
 from fimsde.benchmark.results import Result, read, result_file, save
 from fimsde.benchmark.tasks import LATENT_ITERATIONS, Experiment, Task, load, tasks
 from fimsde.errors import ConfigError
+from fimsde.files.place import check_place
 from fimsde.prior.workers import process_pool
 from fimsde.systems.canonical import REPORT_SEED
 
@@ -87,6 +89,10 @@ def run(
     wanted = tasks(experiment, seed=seed, repetitions=repetitions, systems=systems, iterations=iterations, quick=quick)
     todo = list(product(methods, wanted))
     missing = [(method, task) for method, task in todo if not _is_stored(method, task, options)]
+    if missing:
+        check_place(options.out, "--out")
+        if options.compare_paths and options.cache is not None:
+            check_place(options.cache, "--cache")
     with _single_threads(workers), process_pool(workers) as executor:
         for _ in tqdm(_solve_all(missing, options, executor), total=len(missing), desc=experiment, disable=None):
             pass
@@ -142,4 +148,7 @@ def _single_threads(workers: int) -> Iterator[None]:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fimsde" / "grams"
+    """The user's cache, or for want of a home one that all programs share."""
+    home = Path(os.path.expanduser("~"))
+    usual = home / ".cache" if home.is_absolute() else Path(tempfile.gettempdir())
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "fimsde" / "grams"

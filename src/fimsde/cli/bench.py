@@ -47,6 +47,7 @@ def bench(
     from fimsde.benchmark.run import run
     from fimsde.benchmark.summary import summarise
     from fimsde.benchmark.tasks import EXPERIMENTS, FINETUNE_ITERATIONS, LATENT_ITERATIONS
+    from fimsde.files.place import check_place
 
     if experiment not in EXPERIMENTS:
         raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}.")
@@ -56,6 +57,9 @@ def bench(
         weights=weights or (),
         work=out / "work",
     )
+    for place, option in ((tables_out, "--tables"), (figures_out, "--figures")):
+        if place is not None:
+            check_place(place, option)
     wanted = _words(systems) if systems else None
     usual = FINETUNE_ITERATIONS if {method.name for method in chosen} == {"ours-finetuned"} else LATENT_ITERATIONS
     if summary:

@@ -180,21 +180,14 @@ def check_bands(resamples: int, level: float) -> None:
 
 def _clock(file: Path, separator: str | None) -> str | None:
     """The column called t or time; None if this is no text, about which reading it will say more."""
-    from fimsde.tables import NO_TEXT  # pandas takes a while to import
+    from fimsde.tables import column_names, listing  # pandas takes a while to import
 
-    if file.suffix.lower() in NO_TEXT:
-        return None
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
-    except (OSError, ValueError, TypeError, csv.Error):
-        return None
+    head = column_names(file, separator)
     found = [name for name in head if name.strip().lower() in CLOCKS]
     if len(set(found)) == 1 or not head:
         return found[0] if found else None
-    listed = ", ".join(repr(name[:40]) for name in head[:12])
     raise InvalidObservationsError(
-        f"{'more than one' if found else 'no'} column is called t or time; the columns are {listed}. "
+        f"{'more than one' if found else 'no'} column is called t or time; the columns are {listing(head)}. "
         f"Name the column (--time) or the constant gap (--dt).{_hint(head) or _seems(file, separator)}"
     )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fimsde.errors import DataWarning, FimsdeError
+from fimsde.files.place import no_place
 
 LOCK = ".lock"  # stays behind, empty: what counts is who holds it
 _HELD = (errno.EWOULDBLOCK, errno.EACCES)
@@ -24,6 +25,7 @@ def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> It
         shared: Several processes may hold it together, as long as all of them ask for that.
     """
     made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    before = _names(folder)
     descriptor = _open(folder, option)
     try:
         try:
@@ -41,28 +43,23 @@ def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> It
             )
         yield
     except BaseException:
-        _remove_unused(folder, made)
+        if LOCK not in before and _names(folder) == before | {LOCK}:  # nothing came of it
+            (folder / LOCK).unlink()
+            with suppress(OSError):  # somebody else uses one of them by now
+                for place in made:
+                    place.rmdir()
         raise
     finally:
         os.close(descriptor)
 
 
-def _remove_unused(folder: Path, made: list[Path]) -> None:
-    """Take away the folders that were made, if nothing came into them."""
-    if made and [place.name for place in folder.iterdir()] == [LOCK]:
-        (folder / LOCK).unlink()
-        with suppress(OSError):  # somebody else uses one of them by now
-            for place in made:
-                place.rmdir()
+def _names(folder: Path) -> set[str]:
+    return {place.name for place in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _open(folder: Path, option: str) -> int:
-    if folder.exists() and not folder.is_dir():
-        raise FimsdeError(f"{str(folder)!r} is a file; expected a folder. Choose another place ({option}).")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise FimsdeError(
-            f"cannot write into {str(folder)!r}: {error.strerror}. Choose another place ({option})."
-        ) from None
+        raise no_place(folder, option, error) from None

@@ -1,7 +1,10 @@
 """Single files, written in one step."""
 
 import os
+import re
 from pathlib import Path
+
+_PARTIAL = re.compile(r"\.\d+-[0-9a-f]+\.partial$")  # process and a random number, as below
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -26,7 +29,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 def partial_files(folder: Path, name: str) -> list[Path]:
     """What interrupted writers left behind of the files called `name` (a pattern)."""
-    return list(folder.glob(f".{name}.*.partial"))
+    return [path for path in folder.glob(f".{name}.*.partial") if _PARTIAL.search(path.name)]
 
 
 def sync(path: Path) -> None:

@@ -18,9 +18,10 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from fimsde.compiler import njit
 from fimsde.shapes import Array, Float64, Int
 
 LEVELS = 5  # a constant, because the compiler has to unroll the level loop to vectorise over lanes

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fimsde.errors import DatasetError
+from fimsde.files.place import no_place
 from fimsde.files.write import write_file
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
 from fimsde.shapes import Array, Float
@@ -48,7 +49,7 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
     expected = {"gram": (num_paths, num_paths), "self_levels": (num_paths, levels + 1)}
     try:
         arrays = load(file.read_bytes())
-    except SafetensorError as error:
+    except (OSError, SafetensorError) as error:
         raise DatasetError(f"{file} is not a readable Gram ({error}); delete it and run again.") from error
     found = {name: array.shape for name, array in arrays.items()}
     if found != expected or any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
@@ -59,5 +60,9 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
 
 
 def _write(file: Path, gram: SelfGram) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, save({"gram": gram.gram, "self_levels": gram.self_levels}))
+    content = save({"gram": gram.gram, "self_levels": gram.self_levels})
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, content)
+    except OSError as error:
+        raise no_place(file.parent, "--cache", error) from None

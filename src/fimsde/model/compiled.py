@@ -9,8 +9,8 @@ held in registers, and the exponential is a polynomial that vectorises.
 # (an intrinsic takes one argument less than its definition shows)
 
 import numpy as np
-from numba import njit
 
+from fimsde.compiler import njit
 from fimsde.model.tiles import LANES, LINE, ROWS, WIDTH, add_tile, prefetch, score_tile
 
 BLOCK = 128  # keys per block

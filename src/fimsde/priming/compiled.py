@@ -1,7 +1,8 @@
 """numba kernels of the priming stage: windows over paths, sums over windows, and kernels around cells."""
 
 import numpy as np
-from numba import njit
+
+from fimsde.compiler import njit
 
 
 @njit(cache=True)

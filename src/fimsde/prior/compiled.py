@@ -10,8 +10,8 @@ import inspect
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fimsde.compiler import njit
 from fimsde.prior.lanes import WIDTH, clipped_root, fma, lanes_beyond, load, store
 from fimsde.prior.laws.compiled import draw_polynomials
 from fimsde.prior.noise.compiled import BUFFER, below, derive, new_normals, restart, take, uniform

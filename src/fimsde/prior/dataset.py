@@ -13,6 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.lock import LOCK, only_one
 from fimsde.files.write import partial_files
 from fimsde.prior.equation import Equation, draw_equation
 from fimsde.prior.manifest import (
@@ -53,16 +54,17 @@ def generate(
     """
     if shard_index is not None and not 0 <= shard_index < settings.num_shards:
         raise ConfigError(f"shard_index is {shard_index}; expected 0 to {settings.num_shards - 1}.")
-    # A batch job clears away what was left of its own shard only: the others may be in the making.
-    _open_folder(settings, folder, stale="*" if shard_index is None else settings.file_name(shard_index))
     wanted = range(settings.num_shards) if shard_index is None else [shard_index]
     done: dict[int, ShardRecord] = {}
     total = sum(len(settings.items(shard)) for shard in wanted)
-    with tqdm(total=total, unit="equations", disable=None if show_progress else True) as bar:
-        for shard, found in _checked_and_made(settings, folder, wanted, executor, repair):
-            done[shard] = found
-            bar.update(len(settings.items(shard)))
-    return _finish(settings, folder, done)
+    # A batch job clears away what was left of its own shard only: the others may be in the making.
+    with only_one(folder, shared=shard_index is not None):
+        _open_folder(settings, folder, stale="*" if shard_index is None else settings.file_name(shard_index))
+        with tqdm(total=total, unit="equations", disable=None if show_progress else True) as bar:
+            for shard, found in _checked_and_made(settings, folder, wanted, executor, repair):
+                done[shard] = found
+                bar.update(len(settings.items(shard)))
+        return _finish(settings, folder, done)
 
 
 def _open_folder(settings: DatasetSettings, folder: Path, stale: str) -> None:
@@ -70,7 +72,7 @@ def _open_folder(settings: DatasetSettings, folder: Path, stale: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in partial_files(folder, stale):
             leftover.unlink(missing_ok=True)
-        is_empty = not any(name for name in folder.iterdir() if not name.name.endswith(".partial"))
+        is_empty = not any(f for f in folder.iterdir() if f.name != LOCK and not f.name.endswith(".partial"))
     except OSError as error:
         raise DatasetError(f"cannot use {folder}: {error.strerror}. Choose a folder you can write to.") from error
     if is_empty:

@@ -62,10 +62,12 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
         )
     ]
     if has_band(result) and bands.resamples:
+        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed))
         blocks.append(
             Paragraph(
                 f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
                 f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
+                + (f" {skipped} of the draws could not be estimated and do not count." if skipped else "")
             )
         )
     else:

@@ -22,6 +22,7 @@ from torch.utils.data import Dataset as TorchDataset
 from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.lock import LOCK, only_one
 from fimsde.files.write import partial_files
 from fimsde.model.banks import Banks
 from fimsde.priming.cells import MAX_CELLS
@@ -48,6 +49,11 @@ def num_shards(config: TrainConfig) -> int:
 
 def fill_cache(config: TrainConfig, folder: Path, *, workers: int = 1, show_progress: bool = False) -> None:
     """Make the shards that are missing. A folder that was begun with other settings is an error."""
+    with only_one(folder, "--cache"):
+        _fill(config, folder, workers, show_progress)
+
+
+def _fill(config: TrainConfig, folder: Path, workers: int, show_progress: bool) -> None:
     _open_folder(config, folder)
     missing = [shard for shard in range(num_shards(config)) if not _file(folder, shard).exists()]
     for leftover in partial_files(folder, "*"):
@@ -156,7 +162,7 @@ def _open_folder(config: TrainConfig, folder: Path) -> None:
     except (OSError, ValueError) as error:
         raise DatasetError(f"cannot use the cache {folder}: {error}. Choose another folder.") from error
     if there is None:
-        if any(not path.name.endswith(".partial") for path in folder.iterdir()):
+        if any(path.name != LOCK and not path.name.endswith(".partial") for path in folder.iterdir()):
             raise DatasetError(f"{folder} is not empty and holds no cache. Choose a new folder.")
         write_atomically(folder / _SETTINGS, (json.dumps(_settings(config), indent=1) + "\n").encode())
     elif different := differences(there, _settings(config)):

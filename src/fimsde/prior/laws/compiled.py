@@ -5,8 +5,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fimsde.compiler import njit
 from fimsde.prior.noise.compiled import below, bits, choose, derive, new_normals, restart, take, uniform
 
 f32 = np.float32

@@ -9,8 +9,8 @@ numbers on every machine and with every version of numpy. Quality is tested in t
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fimsde.compiler import njit
 from fimsde.prior.lanes import WIDTH, fma
 
 u32, u64, i32, f32 = np.uint32, np.uint64, np.int32, np.float32

@@ -6,8 +6,8 @@ import inspect
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fimsde.compiler import njit
 from fimsde.simulate import euler_step
 
 _euler_step = njit(inspect.unwrap(euler_step))  # unwrap: under test, functions of the package carry shape checks

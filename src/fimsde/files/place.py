@@ -1,0 +1,22 @@
+"""Whether a folder takes new files, asked before any work is done."""
+
+import tempfile
+from pathlib import Path
+
+from fimsde.errors import ConfigError
+
+
+def check_place(folder: Path, option: str) -> None:
+    """Make a folder if needed and refuse one that takes no files; `option` of the command line named it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()  # some file systems refuse only what is tried
+    except OSError as error:
+        raise no_place(folder, option, error) from None
+
+
+def no_place(folder: Path, option: str, error: OSError) -> ConfigError:
+    """The error for a folder that takes no files."""
+    if folder.exists() and not folder.is_dir():
+        return ConfigError(f"{str(folder)!r} is a file; expected a folder. Choose another place ({option}).")
+    return ConfigError(f"cannot write into {str(folder)!r}: {error.strerror}. Choose another place ({option}).")
