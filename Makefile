@@ -33,7 +33,8 @@ dependencies: $(VENV)/installed-dev  # nothing undeclared, nothing unused; the s
 	$(BIN)/deptry src --optional-dependencies-dev-groups test,dev,docs
 
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo "the documentation is docs/_build/html/index.html"
 
 check-docs: docs $(VENV)/installed-dev  # pages complete, offline, and as wide as a window: the last in a browser
 	FIMSDE_SITE=docs/_build/html $(BIN)/python -m pytest -m slow tests/test_docs_build.py
