@@ -60,6 +60,9 @@ def _names(folder: Path) -> set[str]:
 def _open(folder: Path, option: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:  # made by another user of the folder
+            return os.open(folder / LOCK, os.O_RDONLY)
     except OSError as error:
         raise no_place(folder, option, error) from None
