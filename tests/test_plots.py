@@ -156,7 +156,7 @@ def test_short_holes_of_the_support_are_no_stripes_and_long_ones_stay():
     inside = np.ones(100, bool)
     inside[[0, 50]] = False
     inside[70:80] = False
-    closed = _closed(inside)
+    closed = style.without_stripes(inside)
     assert closed[50]
     assert not closed[0]
     assert not closed[70:80].any()
