@@ -57,7 +57,7 @@ def walks(num_paths=1, num=200, dim=1, seed=0):
 def test_a_dose_that_is_constant_within_each_track_is_named_and_offered_as_path_or_input():
     paths = [np.column_stack([walk, np.full(len(walk), float(k % 3))]) for k, walk in enumerate(walks(6, 50))]
     observations = fimsde.read(paths, dt=1.0, names=["size", "dose"])
-    with pytest.raises(InvalidObservationsError, match="'dose' .* constant within each of the 6 paths.*path column"):
+    with pytest.raises(InvalidObservationsError, match=r"'dose' .* constant within each of the 6 paths.*path column"):
         fimsde.estimate(observations)
 
 

@@ -65,8 +65,8 @@ def residuals(sde: SDE, observations: Observations) -> Residuals:
 def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
     """Ljung and Box's test over the first lags; `size` is the autocorrelation at the lag where it is largest."""
     n, dim = r.values.shape
-    spread = r.values.std(axis=0)
-    centred = (r.values - r.values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)  # all alike: no correlation
+    mean, spread = r.values.mean(axis=0), r.values.std(axis=0)
+    centred = np.where(_are_alike(r), 0.0, r.values - mean) / np.where(spread > 0, spread, 1.0)
     lags = max(1, min(lags, n // 10))
     rho, counts = np.zeros((lags, dim)), np.ones(lags)
     for k in range(1, lags + 1):
@@ -80,8 +80,7 @@ def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
 
 def non_normality(r: Residuals) -> Evidence:
     """D'Agostino and Pearson's test of skewness and kurtosis; `size` is the excess kurtosis."""
-    mean, spread = r.values.mean(axis=0), r.values.std(axis=0)
-    alike = np.flatnonzero(spread <= _ALIKE * np.abs(mean))  # up to rounding: nothing normal is
+    alike = np.flatnonzero(_are_alike(r))  # which nothing normal is
     if len(alike):
         return Evidence(_LEAST_KURTOSIS, 0.0, int(alike[0]))
     p = np.array([stats.normaltest(column).pvalue for column in r.values.T])
@@ -128,6 +127,11 @@ def measurement_noise(r: Residuals) -> tuple[Float64[Array, " dim"], Float64[Arr
     p = stats.norm.sf(np.divide(variance, error, out=np.zeros_like(error), where=error > 0))
     std = np.sqrt(np.maximum(variance, 0.0))
     return std, std / np.sqrt(np.mean(r.step_std**2, axis=0)), p
+
+
+def _are_alike(r: Residuals) -> Bool[Array, " dim"]:
+    """Components whose residuals are all the same, up to rounding."""
+    return r.values.std(axis=0) <= _ALIKE * np.abs(r.values.mean(axis=0))
 
 
 def _joined_over(joined: Bool[Array, " n"], k: int) -> Bool[Array, " pairs"]:
