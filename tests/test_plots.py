@@ -13,7 +13,6 @@ from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.planes import WIDEN, _in_deviations, read_plane
 from fimsde.plots.replays import plot_statistics
-from fimsde.plots.sections import _closed
 from fimsde.replay import replay
 from fitted import linear
 from problems import OrnsteinUhlenbeck
