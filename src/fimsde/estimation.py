@@ -133,12 +133,15 @@ class EstimatedSDE(Result):
             reach = _REACH * (self.support.high - self.support.low)
             z = np.clip(z, self.support.low - reach, self.support.high + reach)
         weight = next(self.model.parameters())
-        padded = torch.zeros(1, int(near.sum()), self.model.config.max_dim, dtype=weight.dtype)
-        padded[0, :, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
+        num = int(near.sum())
+        padded = torch.zeros(
+            1, max(num, 1), self.model.config.max_dim, dtype=weight.dtype
+        )  # none asked: the shape of one
+        padded[0, :num, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
         work = self.model.config.num_parameters * min(self.chunk, padded.shape[1])
         with torch.no_grad(), threads_for(work):
             parts = [question(self.context, part.to(weight.device)).cpu() for part in padded.split(self.chunk, dim=1)]
-        found = torch.cat(parts, dim=1)[0].double().numpy()
+        found = torch.cat(parts, dim=1)[0, :num].double().numpy()
         answers = np.full((len(x), *found.shape[1:]), np.nan)
         answers[near] = found
         return answers
