@@ -2,11 +2,11 @@
 
 import csv
 import io
-import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -49,7 +49,9 @@ def sentence_of_the_command_line(name, content, folder, monkeypatch, capsys):
     return capsys.readouterr().err.removeprefix("fimsde: ").strip()
 
 
-def test_the_app_gives_what_estimate_gives(tmp_path):
+def test_the_app_gives_what_estimate_gives(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     head = ["t", "=a, b (mm)"]
     shares = []
     upload = work.Upload("../data.csv", a_table(head, num=100))
@@ -65,7 +67,7 @@ def test_the_app_gives_what_estimate_gives(tmp_path):
     again = fimsde.load(tmp_path / "result" / "saved")
     x = np.linspace(-0.5, 0.5, 5)[:, None]
     np.testing.assert_allclose(again.fields(x), done.result.fields(x), rtol=1e-5)
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("fimsde-app-*/data.csv"))
+    assert not list((tmp_path / "temporary").glob("fimsde-app-*"))
 
 
 @pytest.mark.parametrize(
