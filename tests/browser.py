@@ -11,12 +11,14 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from websockets.sync.client import connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers have little of it
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
@@ -104,12 +106,11 @@ class Tab:
 @contextlib.contextmanager
 def new_tab():
     """A browser with one empty page."""
-    client = pytest.importorskip("websockets.sync.client", reason="websockets is not installed")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [find_browser(), *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"]
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:
-            with client.connect(_page(Path(profile) / "DevToolsActivePort"), max_size=None) as socket:
+            with connect(_page(Path(profile) / "DevToolsActivePort"), max_size=None) as socket:
                 yield Tab(socket)
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""Set-up shared by all tests: one thread, run-time shape checks, fixed seeds, and where the reference data lie."""
+"""Set-up shared by all tests: one thread, shape checks, fixed seeds, where the reference data lie, no skips in CI."""
 
 import os
 from pathlib import Path
@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 — hooks of pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
@@ -23,7 +25,8 @@ def _checked_modules() -> list[str]:
     return [m for m in modules if not m.endswith("__init__")]
 
 
-install_import_hook(_checked_modules(), "checks.check_types")
+if "FIMSDE_WITNESS" not in os.environ:  # seeded faults must be noticed without them, and in half the time
+    install_import_hook(_checked_modules(), "checks.check_types")
 
 hypothesis.settings.register_profile("fimsde", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fimsde"))

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 import fimsde
+from fimsde.analysis import check as checking
 from fimsde.analysis.check import FALSE_ALARM, Checks, Verdict, check, sampling_interval, step_error, subsampled
 from fimsde.analysis.residuals import autocorrelation, measurement_noise, memory, non_normality, residuals
 from fimsde.baselines import kramers_moyal
@@ -86,6 +87,37 @@ def test_the_change_with_the_interval_has_the_stated_standard_deviation(data_set
     assert not low < 2 * ratio < high
 
 
+@pytest.mark.parametrize(("n", "status"), [(1050, "good"), (1150, "caution")])
+def test_a_diffusion_that_changes_with_the_interval_is_judged_by_the_amount_of_data(n, status):
+    """A change of 6 % in one of two components: two-sided, over both components, its p-value is
+    2 * 2 * P(Z > 0.06 sqrt(2 n)): 1.2 % of 1050 steps, 0.8 % of 1150."""
+    sde = FunctionSDE(2, lambda x: -x, np.ones_like)
+    other = FunctionSDE(2, lambda x: -1.3 * x, lambda x: np.tile(np.exp([0.06, 0.0]), (len(x), 1)))
+    found = sampling_interval(sde, observe(num=n + 1), lambda thin: other)
+    assert (4 * stats.norm.sf(0.06 * (2 * n) ** 0.5) < FALSE_ALARM) == (status != "good")
+    assert found.status == status
+    assert found.number == pytest.approx(np.expm1(0.06))
+    assert "the drift by 30%, 30% of its size" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("p", "share", "component", "status"),
+    [
+        ((0.006, 0.9), (0.5, 0.1), 0, "good"),  # twice 0.6 % is above 1 %
+        ((0.004, 0.9), (0.5, 0.1), 0, "caution"),
+        ((0.3, 1e-9), (0.9, 0.4), 1, "caution"),  # the first has more noise, but nothing shows that it has any
+        ((1e-9, 1e-9), (0.9, 1.4), 1, "bad"),
+    ],
+)
+def test_measurement_noise_is_judged_over_all_components_and_only_where_it_is_shown(
+    p, share, component, status, monkeypatch
+):
+    std = np.array([0.3, 0.7])
+    monkeypatch.setattr(checking, "measurement_noise", lambda r: (std, np.array(share), np.array(p)))
+    found = fimsde.result(OU, observe(num=100)).check()["measurement noise"]
+    assert (found.status, found.number) == (status, std[component])
+
+
 def test_measurement_noise_is_found_and_its_size_is_right():
     obs = with_noise(observe(num=5000), 0.1)
     found = fimsde.result(OU, obs).check()["measurement noise"]
@@ -156,6 +188,23 @@ def test_paths_that_diverge_count_as_extrapolation():
     found = fimsde.result(explosive, obs).check()["extrapolation"]
     assert found.status == "bad"
     assert "diverge" in found.sentence
+
+
+def test_states_of_paths_that_diverged_are_supported_by_nothing():
+    """All states that exist are called supported here; those that no longer exist are not."""
+    explosive = FunctionSDE(1, lambda x: 1e3 * x**3, np.ones_like)
+    obs = fimsde.read(np.linspace(1, 2, 100), dt=0.1)
+    found = check(explosive, obs, lambda x: np.ones(len(x), bool), None)["extrapolation"]
+    assert found.number > 0.9
+    assert "50 of 50 paths diverge" in found.sentence
+
+
+def test_one_long_pause_does_not_lengthen_the_steps_of_the_simulation():
+    """Steps as long as the pause would make a stable equation explode."""
+    obs = observe(num=1000)
+    times = obs.times + np.where(np.arange(1000) < 500, 0.0, 500.0)
+    found = check(OU, fimsde.read(obs.values, times=times), lambda x: np.abs(x).max(axis=1) < 3, None)["extrapolation"]
+    assert (found.status, found.number) == ("good", 0)
 
 
 @pytest.mark.parametrize(("num", "status"), [(60, "bad"), (500, "caution"), (1500, "good")])

@@ -68,6 +68,21 @@ def test_failures_are_listed_counted_and_last(found):
     assert "3 failure(s)" in str(found)
 
 
+def test_a_likelihood_of_minus_4e14_was_printed():
+    """A method whose diffusion nearly vanishes somewhere: how many steps it excludes, and the last place."""
+    somewhere = FunctionSDE(1, OU.drift, lambda x: np.where(np.abs(x) > 0.5, 1e-9, 0.7))
+    nearly_everywhere = FunctionSDE(1, OU.drift, lambda x: np.where(np.abs(x) > 0.01, 1e-9, 0.7))
+    methods = [given("dead", nearly_everywhere), given("holes", somewhere), given("wrong", WRONG), TRUTH]
+    comparison = compare(OBS, [Method("broken", "broken", broken), *methods])
+    assert [s.method for s in comparison.scores] == ["truth", "wrong", "holes", "dead", "broken"]
+    holes = score(comparison, "holes")
+    starts = split(OBS, 0)[1].values[:-1, 0]
+    assert holes.num_impossible == np.sum(np.abs(starts) > 0.5) > 0
+    assert f"impossible ({holes.num_impossible} steps)" in str(comparison)
+    assert "e+" not in str(comparison)
+    assert max(map(len, str(comparison).splitlines())) < 100
+
+
 def test_the_end_of_every_path_is_held_out_when_there_are_few():
     obs = fimsde.read([np.arange(10.0), 100 + np.arange(20.0)], dt=1.0)
     kept, held_out = split(obs, 0)

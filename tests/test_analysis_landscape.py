@@ -9,6 +9,8 @@ from scipy.linalg import solve_continuous_lyapunov
 
 import fimsde
 from checks import check_cdf, check_slope
+from fimsde.analysis.density import stationary_density
+from fimsde.analysis.exit_time import simulate_exit, suggested_step
 from fimsde.analysis.generator import Cells, make_cells, make_generator
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.sde import FunctionSDE
@@ -126,6 +128,29 @@ def test_marginals_of_independent_components_are_their_densities():
         np.testing.assert_allclose(found.marginal(j), one.density, atol=1e-6)
 
 
+def test_marginals_of_a_box_with_unequal_sides_are_densities_of_their_own_components():
+    two = fimsde.result(OrnsteinUhlenbeck(theta=1.5, sigma=0.7, dim=2))
+    found = two.stationary_density(box=(np.array([-2.5, -5.0]), np.array([2.5, 5.0])), num_cells=60)
+    for j, end in enumerate((2.5, 5.0)):
+        one = OU.stationary_density(box=(-end, end), num_cells=60)
+        np.testing.assert_allclose(found.marginal(j), one.density, atol=1e-6)
+    np.testing.assert_allclose(found.variance(), SD**2, rtol=1e-2)
+
+
+def test_a_histogram_where_the_density_is_not_is_at_distance_one_and_data_outside_the_box_are_missing():
+    far = fimsde.read(np.linspace(2.0, 2.4, 100), dt=1.0)
+    assert fimsde.result(OU, far).stationary_density(box=(-2.5, 2.5)).distance() == pytest.approx(1, abs=1e-3)
+    half = fimsde.result(OU, far).stationary_density(box=(-2.5, 2.2))
+    assert half.histogram.sum() * np.diff(half.bin_edges[0])[0] == pytest.approx(0.5)
+
+
+def test_the_unsupported_share_is_the_probability_of_all_cells_without_data():
+    cells = make_cells(np.full(1, -2.5), np.full(1, 2.5), 200)
+    inside = np.abs(cells.axes[0]) < SD
+    found = stationary_density(OU, cells, None, inside)
+    assert found.unsupported_share == pytest.approx(2 * stats.norm.sf(1), abs=0.01)
+
+
 def test_potentials_of_the_double_well_are_the_known_polynomials():
     found = WELLS.potential(box=(-1.8, 1.8))
     exact = found.x**4 / 4 - found.x**2 / 2
@@ -232,6 +257,36 @@ def test_paths_that_are_still_inside_are_counted_and_the_mean_allows_for_them():
     assert 0 < found.num_inside < 300
     assert np.isnan(found.times).sum() == found.num_inside
     assert found.mean > 4.0
+
+
+def test_an_exit_is_counted_in_the_middle_of_its_step():
+    """With hardly any noise a path of speed one leaves (-1, 0.95) in its tenth step of 0.1, from 0.9 to 1."""
+    moving = FunctionSDE(1, np.ones_like, lambda x: np.full_like(x, 1e-9))
+    found = simulate_exit(moving, np.zeros(1), np.full(1, -1.0), np.full(1, 0.95), max_time=2.0, dt=0.1, num_paths=3)
+    np.testing.assert_allclose(found.times, 0.95, rtol=1e-12)
+    assert found.mean == pytest.approx(0.95)
+
+
+def test_the_mean_exit_time_and_its_error_are_those_of_the_times_and_of_a_constant_rate():
+    """All paths leave: mean and its standard error. Some do not: time simulated in all over the number of exits, and
+    the error of the maximum likelihood estimate for a constant rate, mean / sqrt(exits)."""
+    walls = np.full(1, -0.6), np.full(1, 0.6)
+    everyone = simulate_exit(OU, np.zeros(1), *walls, max_time=1e3, dt=0.01, num_paths=60, seed=1)
+    assert everyone.num_inside == 0
+    assert everyone.mean == pytest.approx(everyone.times.mean())
+    assert everyone.standard_error == pytest.approx(everyone.times.std() / 60**0.5)
+    some = simulate_exit(OU, np.zeros(1), *walls, max_time=0.5, dt=0.01, num_paths=60, seed=1)
+    left = some.times[np.isfinite(some.times)]
+    assert 5 < len(left) < 55
+    assert some.mean == pytest.approx((left.sum() + (60 - len(left)) * 0.5) / len(left))
+    assert some.standard_error == pytest.approx(some.mean / len(left) ** 0.5)
+
+
+def test_the_suggested_step_moves_paths_by_a_fiftieth_of_the_box():
+    corners = np.full(1, -1.0), np.full(1, 1.0)
+    assert suggested_step(OU, *corners) == pytest.approx((0.04 / 0.7) ** 2)
+    fast = FunctionSDE(1, lambda x: np.full_like(x, 100.0), lambda x: np.full_like(x, 0.7))
+    assert suggested_step(fast, *corners) == pytest.approx(0.04 / 100)
 
 
 def test_three_dimensions_are_refused_on_a_grid_and_possible_by_simulation():

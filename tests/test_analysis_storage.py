@@ -51,6 +51,7 @@ def test_an_estimate_comes_back_with_equal_answers_bit_for_bit(saved):
 
 def test_a_saved_estimate_carries_its_weights_and_no_pickle(saved):
     assert sorted(p.name for p in saved.iterdir()) == [
+        ".fimsde.json",
         "config.json",
         "model.safetensors",
         "observations.safetensors",

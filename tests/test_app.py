@@ -18,10 +18,12 @@ import pytest
 import fimsde
 from browser import new_tab
 from fimsde.app import start, work
+from fimsde.app.choose import NO_CLOCK, NO_PATH
 from fimsde.cli import main
 from fimsde.cli.table import Columns
 from fimsde.errors import ConfigError, FimsdeError
-from fimsde.plots import BandSettings
+from fimsde.plots import BandSettings, style
+from problems import OrnsteinUhlenbeck
 
 NO_BANDS = BandSettings(resamples=0)
 SCRIPT = Path(work.__file__).with_name("main.py")
@@ -48,7 +50,7 @@ def sentence_of_the_command_line(name, content, folder, monkeypatch, capsys):
 
 
 def test_the_app_gives_what_estimate_gives(tmp_path):
-    head = ["t", "a, b (mm)"]
+    head = ["t", "=a, b (mm)"]
     shares = []
     upload = work.Upload("../data.csv", a_table(head, num=100))
     done = work.run(upload, Columns("t", tuple(head[1:])), NO_BANDS, lambda share, label: shares.append(share))
@@ -58,6 +60,8 @@ def test_the_app_gives_what_estimate_gives(tmp_path):
     zipfile.ZipFile(io.BytesIO(done.files["result.zip"])).extractall(tmp_path)
     assert any("99 transitions" in remark for remark in done.remarks)
     assert b"<title>" in done.files["report.html"]
+    table = next(csv.reader(io.StringIO(done.files["fields.csv"].decode())))
+    assert table[0] == "'=a, b (mm)", "a name in a download became a formula"
     again = fimsde.load(tmp_path / "result" / "saved")
     x = np.linspace(-0.5, 0.5, 5)[:, None]
     np.testing.assert_allclose(again.fields(x), done.result.fields(x), rtol=1e-5)
@@ -82,11 +86,6 @@ def test_the_command_that_does_the_same_is_complete_and_quoted():
         work.command_line("my data.csv", columns, BandSettings(0.8, 50, 3))
         == "fimsde estimate 'my data.csv' --time t --values 'x,y z' --separator ';' --missing drop --level 0.8 --seed 3"
     )
-
-
-def test_the_server_is_for_this_machine_only_and_tells_nobody():
-    options = start.command(8501, open_browser=False)
-    assert {"--server.address=127.0.0.1", "--browser.gatherUsageStats=false", "--server.port=8501"} <= set(options)
 
 
 def test_a_port_in_use_is_one_sentence():
@@ -126,7 +125,7 @@ def upload(page, head):
 @pytest.mark.filterwarnings("default")  # of streamlit, about itself
 def test_the_page_estimates_and_shows_names_as_they_are(page):
     upload(page, ["when", "<b>x</b> $y$"])
-    labelled(page.selectbox, "Time").select("when").run()
+    assert labelled(page.selectbox, "Time").value == "when"
     assert page.multiselect[0].value == ["<b>x</b> $y$"]
     labelled(page.number_input, "Times the data").set_value(0).run()
     labelled(page.button, "Estimate").click().run()
@@ -150,6 +149,65 @@ def test_the_page_guesses_clock_ids_and_numbers(page):
     assert page.multiselect[0].value == ["x", "y"]
 
 
+def cells(head="cell,minutes,x,y"):
+    """Four cells, followed one after the other; the content of a CSV file."""
+    walk = np.random.default_rng(1).standard_normal((4 * 60, 2)).cumsum(axis=0)
+    rows = [f"{i // 60},{2.5 * (i % 60)},{x},{y}\n" for i, (x, y) in enumerate(walk.tolist())]
+    return ("data.csv", (head + "\n" + "".join(rows)).encode(), "text/csv")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("head", ["cell,minutes,x,y", "zelle,wann,länge,breite"])
+def test_a_clock_was_preselected_as_a_state_with_one_path_and_a_constant_gap(page, head):
+    """By its name or, without one that helps, because it is the one that increases within another's values."""
+    names = head.split(",")
+    page.file_uploader[0].set_value(cells(head)).run()
+    assert labelled(page.selectbox, "Time").value == names[1]
+    assert labelled(page.selectbox, "Column that tells").value == names[0]
+    assert page.multiselect[0].value == names[2:]
+    assert not page.warning
+    assert not labelled(page.button, "Estimate").disabled
+    shown = page.caption[0].value.replace("\\", "")
+    assert f"'{names[1]}'" in shown
+    assert f"'{names[0]}'" in shown
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_constant_gap_beside_a_clock_was_estimated_without_objecting(page):
+    page.file_uploader[0].set_value(cells()).run()
+    labelled(page.selectbox, "Time").select(NO_CLOCK).run()
+    labelled(page.selectbox, "Column that tells").select(NO_PATH).run()
+    page.multiselect[0].set_value(["minutes", "x", "y"]).run()
+    said = [w.value.replace("\\", "") for w in page.warning]
+    assert any("'minutes' looks like a clock, but is chosen as a state" in sentence for sentence in said)
+    assert any("'cell' looks like path ids" in sentence for sentence in said)
+    assert labelled(page.button, "Estimate").disabled
+    labelled(page.checkbox, "Yes").check().run()
+    assert not labelled(page.button, "Estimate").disabled
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_first_three_of_many_columns_were_taken_without_asking(page):
+    upload(page, ["t", "a", "b", "c", "d"])
+    assert page.multiselect[0].value == []
+    assert "4 columns can be the state" in page.info[0].value
+    assert labelled(page.button, "Estimate").disabled
+
+
+def test_a_table_beyond_the_limit_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(work, "LARGEST", 1)
+    upload = work.Upload("big.csv", b"t,x\n" + b"1,2\n" * 300_000)
+    with pytest.raises(FimsdeError, match=r"'big.csv' has 1 MB; this page takes at most 1\. Use the command line"):
+        upload.columns(None, None)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_limit_of_uploads_is_on_the_page_and_the_server_keeps_it(page):
+    server = pytest.importorskip("fimsde.app.server")
+    assert f"at most {work.LARGEST} MB" in page.file_uploader[0].label
+    assert server.OPTIONS["server.maxUploadSize"] == work.LARGEST
+
+
 @pytest.mark.filterwarnings("default")
 def test_the_page_refuses_with_a_sentence(page):
     page.file_uploader[0].set_value(("data.csv", b"t,x\n0,1\n1,oops\n2,3\n", "text/csv")).run()
@@ -158,6 +216,24 @@ def test_the_page_refuses_with_a_sentence(page):
     assert len(page.error) == 1
     assert "'oops' at line 3" in page.error[0].value.replace("\\", "")
     assert not page.tabs
+
+
+def test_the_grey_that_the_text_promises_was_missing_from_the_curves():
+    """Where no data are nearby, as in the figures: between two clouds of states, say."""
+    curves = pytest.importorskip("fimsde.app.curves", reason="the extra app is not installed")
+    rng = np.random.default_rng(0)
+    ends = [0.1 * rng.standard_normal((300, 1)).cumsum(axis=0) + 50 * i for i in (-1, 1)]
+    result = fimsde.result(OrnsteinUhlenbeck(1.5, 0.7), fimsde.read(ends, dt=0.1, names=["x"]))
+    found = curves.curve_table(result, NO_BANDS, 0, np.zeros(1))
+    chart = curves.chart(result, found, 0, "drift", 0).to_dict()
+    grey = chart["layer"][0]
+    assert grey["mark"]["type"] == "rect"
+    assert grey["mark"]["color"] == style.UNSUPPORTED
+    stretches = chart["datasets"][grey["data"]["name"]]
+    assert len(stretches) == 3, "between the clouds and, as the axis reaches a little beyond the data, at both ends"
+    rows = found[found["field"] == "drift"]
+    covered = [any(part["from"] <= x <= part["to"] for part in stretches) for x in rows["x"]]
+    np.testing.assert_array_equal(covered, rows["near"] == "no")
 
 
 @pytest.fixture
@@ -189,10 +265,9 @@ def _wait_until_healthy(address):
             time.sleep(0.5)
 
 
-@pytest.mark.slow
 def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path):
-    """A server, a browser and an estimate take a minute. What it buys: the whole app as a user meets it, with every
-    address but this machine's unreachable, and a name that is HTML shown as text."""
+    """The whole app as a user meets it, with every address but this machine's unreachable, and a name that is HTML
+    shown as text."""
     table, page = tmp_path / "data.csv", "[data-testid=stMain]"
     table.write_bytes(a_table(["t", "<img src=x onerror=document.title='run'>"]))
     with new_tab() as tab:

@@ -18,8 +18,11 @@ from fimsde.benchmark.results import PathScore, Result, read, result_file
 from fimsde.benchmark.tasks import Comparison, Task, load, tasks
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.estimation import estimate
+from fimsde.observations import read as as_observations
 from fimsde.sde import FunctionSDE
-from fimsde.systems.canonical import DOUBLE_WELL
+from fimsde.simulate import simulate
+from fimsde.systems.canonical import DOUBLE_WELL, grid, reference
+from fimsde.systems.lorenz import LAWS, LORENZ, TIMES, LorenzData
 
 TASK = Task("canonical", "double_well", "rho=0,dtau=0.002", repetition=0, stride=1, num_paths=20)
 
@@ -70,6 +73,48 @@ def test_the_truth_passes_the_test_of_paths_and_a_wrong_equation_does_not(proble
     truth, other = (measure(TASK, m, problem).scores[""] for m in (Method("true", "True", true_fit), wrong))
     assert truth.p_value > 0.01 > other.p_value
     assert other.unmatched > truth.unmatched
+
+
+def test_a_model_that_repeats_the_reference_is_at_distance_zero(problem):
+    """Without noise the paths are those of the reference: the same starts, times, sub-steps and units. A path that is
+    one observation too long, or another by one, is not at distance zero."""
+    decay = FunctionSDE(1, lambda x: -x, np.zeros_like)
+    starts, times = np.linspace(1, 2, 20)[:, None], 0.2 * np.arange(12)
+    reference = simulate(decay, starts, times, substeps=3).values
+    same = Comparison("same", reference, times, substeps=3, to_evaluation=np.exp)
+    others = (
+        replace(same, name="later", reference=simulate(decay, starts, times + 0.2, substeps=3).values * 0.98),
+        replace(same, name="sub-steps", substeps=1),
+    )
+    found = measure(TASK, Method("m", "M", lambda *_: decay), replace(problem, comparisons=(same, *others))).scores
+    assert found["same"].unmatched == pytest.approx(0, abs=1e-12)
+    assert found["sub-steps"].unmatched > 1e-9
+    assert found["later"].unmatched == pytest.approx(0, abs=0.1)
+
+
+def test_errors_are_taken_on_the_grid_and_where_the_data_are(problem):
+    """An error of x in the drift has the mean square of x there."""
+    tilted = Method("m", "M", lambda *_: FunctionSDE(1, lambda x: DOUBLE_WELL.drift(x) + x, DOUBLE_WELL.diffusion))
+    result = measure(TASK, tilted, problem, compare_paths=False)
+    assert result.grid_error.drift == pytest.approx(np.mean(problem.nodes**2))
+    assert result.data_error.drift == pytest.approx(np.mean(problem.states**2))
+    assert np.mean(problem.nodes**2) > 1.1 * np.mean(problem.states**2)
+
+
+def test_a_quick_task_compares_paths_from_all_of_the_reference(problem):
+    whole = reference(DOUBLE_WELL, 0)
+    np.testing.assert_array_equal(problem.comparisons[0].reference, whole[::5])
+    np.testing.assert_array_equal(problem.held_out.values, whole[::10].reshape(-1, 1))
+
+
+def test_lorenz_is_compared_in_the_units_of_its_data(monkeypatch):
+    mean, std = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 5.0])
+    paths = np.random.default_rng(0).standard_normal((2, 41, 3))
+    seen, references = as_observations(paths, times=TIMES), dict.fromkeys(LAWS, paths)
+    data = LorenzData(seen, seen, references, references, mean, std)
+    monkeypatch.setattr("fimsde.benchmark.tasks.lorenz_data", lambda seed: data)
+    nodes = load(Task("lorenz", "lorenz", "", repetition=0)).nodes
+    np.testing.assert_allclose(nodes * std + mean, grid(LORENZ))
 
 
 @pytest.mark.parametrize(

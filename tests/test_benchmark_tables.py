@@ -18,6 +18,7 @@ from fimsde.benchmark.tables import mean_std, tables, three_digits, to_csv, to_l
 from fimsde.benchmark.tasks import EXPERIMENTS, Task, tasks
 from fimsde.cli.bench import bench
 from fimsde.errors import ConfigError
+from fimsde.metrics.likelihood import TransitionLikelihood
 from fimsde.metrics.vector_field import FieldError
 
 SETTING = "rho=0,dtau=0.02"
@@ -108,6 +109,15 @@ def test_a_constant_true_field_has_no_relative_error_and_that_is_no_failure(resu
     lost = replace(constant, drift=float("nan"), relative_drift=float("nan"))
     cells = summarise([replace(r, data_error=lost) for r in results])
     assert {c.measure: c.failures for c in cells}["relative_drift_at_data"] == 4
+
+
+def test_where_larger_is_better_a_failed_run_is_the_smallest(results):
+    """Of 1, 2 and a run without a likelihood the middle is 1."""
+    scores = [TransitionLikelihood(value, value, 10, 0) for value in (1.0, 2.0, float("-inf"))]
+    cells = summarise([replace(r, likelihood=score) for r, score in zip(results, scores, strict=False)])
+    (cell,) = [c for c in cells if c.measure == "log_likelihood"]
+    assert (cell.runs, cell.failures, cell.mean, cell.median_failures_worst) == (3, 1, 1.5, 1.0)
+    assert cell.reasons == ("the value is -inf",)
 
 
 def test_all_markups_hold_the_same_numbers(results):

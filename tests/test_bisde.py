@@ -159,9 +159,10 @@ def test_wind_and_oil_do_not_depend_on_the_start(real_world, initial_gamma):
 
 def test_scikit_learn_agrees_where_its_optimiser_finds_the_same_optimum(real_world):
     """ARDRegression has the same model but another optimiser; on the oil folds both end at the same place."""
-    linear_model = pytest.importorskip("sklearn.linear_model")
+    from sklearn.linear_model import ARDRegression
+
     regression = MsblSettings(max_iterations=20_000, tolerance=1e-12)  # the cap of 700 stops before convergence
-    peer = linear_model.ARDRegression(
+    peer = ARDRegression(
         fit_intercept=False,
         alpha_1=0,
         alpha_2=0,
@@ -305,6 +306,14 @@ def test_irregular_gaps_give_an_unbiased_drift():
         sde = bisde.fit(path.observations(), BisdeSettings(library=(Term((1,)),)))
         z.append((sde.drift_field.coefficients[0, 0] + ou.theta) / sde.drift_field.standard_errors[0, 0])
     check_mean(z, 0.0, 1.0)
+
+
+def test_a_constant_drift_is_the_whole_way_over_the_whole_time():
+    """Steps of one in gaps of 0.1 and 1: rows weighted by the roots of gaps, as their noise asks for."""
+    gaps = np.where(np.arange(1000) % 2 == 0, 0.1, 1.0)
+    obs = read(np.arange(1001.0), times=np.cumsum([0, *gaps]))
+    fitted = bisde.fit(obs, BisdeSettings(library=(Term((0,)),), threshold=0))
+    assert fitted.drift_field.coefficients[0, 0] == pytest.approx(1000 / gaps.sum(), rel=0.01)
 
 
 def test_paths_are_joined_only_on_request(ou_path):

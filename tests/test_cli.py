@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 
 from fimsde import __version__
 from fimsde.cli import app, main
-from fimsde.cli.output import new_folder
-from fimsde.errors import ConfigError
 from fimsde.systems.canonical import context
 
 
@@ -57,34 +55,6 @@ def test_demo_writes_data_estimate_and_figure(length, tmp_path, monkeypatch):
     assert json.loads((out / "result.json").read_text())["equation"]["text"].startswith("dx = (")
     assert "Drift and diffusion" in (out / "report.html").read_text()
     assert [p.name for p in tmp_path.iterdir()] == ["demo"]
-
-
-def test_a_folder_appears_complete_or_not_at_all(tmp_path):
-    def interrupted():
-        with new_folder(tmp_path / "out") as folder:
-            (folder / "half.txt").write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_existing_folder_is_replaced_only_when_asked_and_only_at_the_end(tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "old.txt").write_text("old")
-    with pytest.raises(ConfigError, match="exists already"), new_folder(out):
-        pass
-    with new_folder(out, replace=True) as folder:
-        (folder / "new.txt").write_text("new")
-        assert (out / "old.txt").exists()
-    assert [p.name for p in out.iterdir()] == ["new.txt"]
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
-    with pytest.raises(ConfigError, match="missing or read-only"), new_folder(tmp_path / "missing" / "out"):
-        pytest.fail("the work began")
 
 
 def test_the_package_is_light_until_torch_is_needed():

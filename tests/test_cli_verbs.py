@@ -138,6 +138,16 @@ def test_simulated_paths_are_a_table_that_can_be_read_again(folder, tmp_path):
     assert other.read_bytes() == out.read_bytes()
 
 
+def test_the_json_of_compare_has_no_number_for_what_is_impossible():
+    from fimsde.analysis.compare import Comparison, MethodScore
+    from fimsde.cli.compare import _record
+
+    score = MethodScore("a", "A", -np.inf, None, None, 0.1, None, 3)
+    found = json.loads(json.dumps(_record(Comparison((score,), 40, 0)), allow_nan=False))["scores"][0]
+    assert found["likelihood"] is None
+    assert found["likelihood_reason"] == "3 of 40 held-out steps are impossible under this equation"
+
+
 def test_methods_are_compared_in_the_order_of_their_likelihood(folder):
     found = json.loads(run("compare", folder / "data.csv", "--methods", "kramers-moyal,ours", "--json").out)
     likelihoods = [s["likelihood"] for s in found["scores"]]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import fimsde
+from browser import QUIET, find_browser
 
 ROOT = Path(__file__).parent.parent
 SHOWN = ("index", "quickstart", "is-this-for-my-data", "gallery/index", "gallery/cells", "benchmark/canonical", "api")
 
-QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 # Chromium itself answers: widths of the page and of the widest thing in it, and how many pictures are broken.
 QUESTION = """<script>addEventListener("load", () => { const d = document.documentElement, i = [...document.images];
 document.title = JSON.stringify({page: d.clientWidth, widest: d.scrollWidth,
@@ -27,7 +26,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The built pages."""
+    """The built pages: those of `make docs`, if it has just built them, or others."""
+    if "FIMSDE_SITE" in os.environ:
+        return ROOT / os.environ["FIMSDE_SITE"]
     for package in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
         pytest.importorskip(package, reason="the documentation needs pip install 'fimsde[docs]'")
     out = tmp_path_factory.mktemp("site")
@@ -82,15 +83,14 @@ def test_no_page_needs_the_network(site):
 @pytest.mark.parametrize("width", [1200, 500])  # headless Chromium has no narrower windows than 500
 def test_a_page_fits_the_window_and_every_picture_is_shown(site, name, width):
     """Buys pages that can be read on a phone."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium is installed")
+    browser = find_browser()
     page = site / f"{name}.html"
     asked = page.with_name("asked-" + page.name)
     asked.write_text(page.read_text().replace("</body>", QUESTION + "</body>").replace('loading="lazy"', ""))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [browser, *QUIET, f"--user-data-dir={profile}", f"--window-size={width},900", "--dump-dom"]
         done = subprocess.run([*command, asked.as_uri()], check=True, capture_output=True, timeout=180, text=True)
+    asked.unlink()
     answer = json.loads(done.stdout.partition("<title>")[2].partition("</title>")[0])
     assert answer["broken"] == 0
     assert answer["widest"] <= answer["page"], "the page scrolls sideways"

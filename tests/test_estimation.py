@@ -205,6 +205,25 @@ def test_a_primed_model_holds_its_fields_far_outside_the_data_and_the_paper_s_do
     assert np.any(SDE_2D.fields(edge)[0] != SDE_2D.fields(edge + away)[0])
 
 
+def test_an_origin_is_a_place_in_the_units_of_the_data():
+    """Told the same place in other units, with another zero, the estimate is the same in these units."""
+    place, x = np.array([0.3, -0.4]), np.array([[0.2, 0.1], [-0.5, 0.4]])
+    scale, offset = np.array([3.0, 0.2]), np.array([40.0, -7.0])
+    plain = estimate(OBS, origin=place)
+    moved = estimate(OBS.with_units(scale=scale, offset=offset), origin=place * scale + offset)
+    for found, expected in zip(moved.fields(x * scale + offset), plain.fields(x), strict=True):
+        np.testing.assert_allclose(found / scale, expected, rtol=1e-3, atol=1e-4)
+    without = estimate(OBS).fields(x)[0]
+    assert np.abs(without - plain.fields(x)[0]).max() > 1e-2 * np.abs(without).max()
+
+
+def test_estimates_of_resampled_data_are_told_the_same_origin():
+    told = estimate(OBS, origin=[0.1, -0.2])
+    np.testing.assert_array_equal(told._refitted(OBS, seed=0).origin, [0.1, -0.2])
+    x = OBS.values[:3]
+    np.testing.assert_array_equal(told._refitted(OBS, seed=0).fields(x), told.fields(x))
+
+
 def test_no_path_of_a_primed_model_explodes():
     """Far away the fields are constant, so that a path moves away linearly in time at most."""
     paths = estimate(OBS).simulate(np.array([40.0, -40.0]), np.linspace(0, 20, 41), num_paths=5)
@@ -262,6 +281,14 @@ def test_the_bulk_of_a_normal_sample_is_inside_and_its_far_tail_is_not():
 @pytest.mark.parametrize("points", [ANNULUS, LINE, WELLS], ids=["annulus", "line", "wells"])
 def test_almost_all_observed_states_are_inside(points):
     assert 0.98 < support_of(points).contains(points).mean() < 1
+
+
+def test_the_radius_of_the_support_is_that_of_the_outermost_states_but_one_in_a_hundred():
+    """125 states in a row: the cube root is 5, and the fifth neighbour of an end is 5 steps away, of others 3 or 4."""
+    support = support_of(0.1 * np.arange(125.0)[:, None])
+    assert support.num_neighbours == 5
+    assert support.radius == pytest.approx(0.5)
+    np.testing.assert_array_equal(support.contains(np.array([[-0.05], [-0.15], [12.45], [12.55]])), [True, False] * 2)
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 10])

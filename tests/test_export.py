@@ -100,9 +100,8 @@ def test_encoder_and_head_together_are_the_model(preset, dim, correction):
     check_reproduces_estimates(model, dim, eager(EncoderGraph(model)), eager(head))
 
 
-@pytest.mark.slow
 def test_a_folder_of_torch_programs_reproduces_estimates(tmp_path):
-    """Tracing takes twenty seconds. What it buys: torch.export without the extra, and a complete folder."""
+    """torch.export without the extra, and a complete folder."""
     model = a_model("tiny")
     called = []
     assert export_model(model, tmp_path / "out", formats=["torch"], progress=called.append) == tmp_path / "out"
@@ -165,11 +164,13 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("preset", "correction"), [("tiny", False), ("primed-tiny", False), ("primed-tiny", True)])
+@pytest.mark.parametrize(
+    ("preset", "correction"),
+    [("tiny", False), pytest.param("primed-tiny", False, marks=pytest.mark.slow), ("primed-tiny", True)],
+)
 def test_onnx_programs_reproduce_estimates(tmp_path, preset, correction):
-    """Exporters take half a minute. What it buys: ONNX and torch.export of both architectures, of finetuned models too,
-    say what the package says, at lengths other than the traced ones, in every dimension."""
+    """ONNX and torch.export of both architectures, of finetuned models too, say what the package says, at lengths
+    other than the traced ones. The slow case takes half a minute and buys all dimensions without corrections."""
     runtime = pytest.importorskip("onnxruntime", reason="the extra export is not installed")
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
     model = a_model(preset, correction)
@@ -188,9 +189,8 @@ def test_onnx_programs_reproduce_estimates(tmp_path, preset, correction):
         assert set(axes) == {"queries", "cells" if primed else "n"}
 
 
-@pytest.mark.slow
 def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, monkeypatch, capsys):
-    """An export by the command line takes half a minute. What it buys: docs/export.md cannot rot."""
+    """So that docs/export.md cannot rot."""
     pytest.importorskip("onnxruntime", reason="the extra export is not installed")
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
     from fimsde.cli import main

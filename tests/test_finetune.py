@@ -393,6 +393,15 @@ def test_no_iterations_is_the_model_itself(paper, dense):
     assert found.after == found.before
 
 
+def test_the_noise_starts_where_it_is_told_to_and_its_logarithm_is_learnt(paper):
+    """A parameter of 0.01 stands for a tenth in the logarithm of the standard deviation."""
+    learner = Learner(paper, np.array([0.04, 0.25]))
+    np.testing.assert_allclose(learner.noise_var(2).detach(), [0.04, 0.25], rtol=1e-6)
+    with torch.no_grad():
+        learner.noise.fill_(0.01)
+    np.testing.assert_allclose(learner.noise_var(2).detach(), np.exp(0.2) * np.array([0.04, 0.25]), rtol=1e-6)
+
+
 def test_measurement_noise_is_learnt(paper, monkeypatch, tmp_path):
     """Noise of about a seventh of the standard deviation, from a start that is twice too large."""
     obs = observed(0.02, points=500, noise_std=0.06)

@@ -43,6 +43,19 @@ def test_bins_are_plain_averages_and_sums_of_squares():
     np.testing.assert_allclose(sde.drift([[0.2], [0.8]] * np.ones(1)), sde.drift_values)
 
 
+def test_bins_weigh_steps_by_their_gaps_and_state_the_error_of_a_variance():
+    """One bin, gaps of 0.5 and 2: the drift is the whole way over the whole time."""
+    rng = np.random.default_rng(0)
+    y, gaps = rng.standard_normal(41), np.where(np.arange(40) % 3 == 0, 2.0, 0.5)
+    sde = kramers_moyal.fit(read(y, times=np.cumsum([0, *gaps])), BinnedSettings(num_bins=1))
+    drift = np.diff(y).sum() / gaps.sum()
+    g = np.sum((np.diff(y) - drift * gaps) ** 2 / gaps) / 39
+    np.testing.assert_allclose(sde.drift_values, [[drift]])
+    np.testing.assert_allclose(sde.drift_errors, [[np.sqrt(g / gaps.sum())]])
+    np.testing.assert_allclose(sde.diffusion_sq_values, [[g]])
+    np.testing.assert_allclose(sde.diffusion_sq_errors, [[g * np.sqrt(2 / 39)]])
+
+
 def test_polynomials_are_exact_without_noise():
     """Increments dy = f(y) dtau at scattered states, so that the cubic is determined; g is zero."""
     rng = np.random.default_rng(2)

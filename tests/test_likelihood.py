@@ -1,5 +1,7 @@
 """Held-out transition likelihood."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -73,8 +75,29 @@ def test_an_invalid_diffusion_is_counted_and_never_pays(bad):
     found = transition_likelihood(partial, data)
     starts = np.concatenate([data.path(k)[1][:-1] for k in range(data.num_paths)])
     assert found.num_invalid == np.sum(np.abs(starts) > 0.5) > 0
+    assert found.num_impossible == found.num_invalid
     assert found.mean == -np.inf
     assert np.isfinite(found.mean_of_valid)
+
+
+@pytest.mark.parametrize("tiny", [1e-9, 1e-200, 5e-324])
+def test_a_diffusion_of_nearly_zero_made_the_likelihood_minus_4e14(tiny):
+    """Where the diffusion is rounding, so would be the density: the steps there are impossible, like those of zero."""
+    data = ou_data()
+    partial = FunctionSDE(1, OU.drift, lambda x: np.where(np.abs(x) > 0.5, tiny, 0.7))
+    found = transition_likelihood(partial, data)
+    starts = np.concatenate([data.path(k)[1][:-1] for k in range(data.num_paths)])
+    assert found.num_impossible == np.sum(np.abs(starts) > 0.5) > 0
+    assert not np.isnan(found.mean)
+
+
+def test_a_step_is_impossible_when_its_probability_is_zero_in_double_precision():
+    """38 standard deviations are merely very unlikely, 39 are not even that."""
+    assert math.erfc(38.0 / math.sqrt(2)) > 0 == math.erfc(39.0 / math.sqrt(2))
+    brownian = FunctionSDE(1, np.zeros_like, np.ones_like)
+    far, too_far = (transition_likelihood(brownian, read([0.0, z, z + 1], dt=1.0)) for z in (38.0, 39.0))
+    assert far.mean == pytest.approx((stats.norm.logpdf(38.0) + stats.norm.logpdf(1.0)) / 2, rel=1e-12)
+    assert (far.num_impossible, too_far.num_impossible) == (0, 1)
 
 
 def test_an_invalid_drift_is_counted():

@@ -11,16 +11,15 @@ import pytest
 PAGES = Path(__file__).parent.parent / "docs"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "words", "file"),
     [
         ("analysis.md", ("stable node", "dx1 = ("), "result/result.json"),
-        ("finetuning.md", ("held-out log-likelihood",), "tuned/model.safetensors"),
+        pytest.param("finetuning.md", ("held-out log-likelihood",), "tuned/model.safetensors", marks=pytest.mark.slow),
     ],
 )
 def test_the_example_of_the_page_runs(tmp_path, page, words, file):
-    """Buys pages whose code cannot rot; takes up to a minute because methods are compared and weights trained."""
+    """Buys pages whose code cannot rot; the slow one trains weights for half a minute."""
     (code,) = re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],

@@ -5,11 +5,15 @@ import pytest
 from matplotlib.colors import to_hex
 
 import fimsde
+from fimsde.analysis.box import to_box
 from fimsde.errors import ConfigError
+from fimsde.grid import regular_grid
 from fimsde.plots import BandSettings, plot, style, to_png
 from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
-from fimsde.plots.sections import _closed
+from fimsde.plots.planes import WIDEN, _in_deviations, read_plane
+from fimsde.plots.replays import plot_statistics
+from fimsde.replay import replay
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
@@ -57,6 +61,44 @@ def test_the_curve_is_what_the_result_says_and_the_band_surrounds_it():
     assert set(np.round(band.drift_low[:, 0], 12)) <= set(np.round(drawn, 12))
     (curve,) = [line for line in diffusion.get_lines() if line.get_label() == "estimate"]
     np.testing.assert_array_equal(curve.get_ydata(), result.fields(np.asarray(x)[:, None])[1][:, 0])
+
+
+def test_the_map_of_certainty_shows_half_the_width_of_the_band_against_the_size_of_the_drift():
+    result = linear(2)
+    figure = plot(result, bands=FEW)
+    shown = np.asarray(figure.axes[1].images[0].get_array()).T  # (first axis, second axis)
+    low, high = to_box(None, 2, result.observations, WIDEN)
+    band = result.band(regular_grid(low, high, len(shown)), resamples=FEW.resamples)
+    plane = read_plane(result, (0, 1), low, high)
+    size = np.sqrt(np.mean(plane.drift[plane.inside] ** 2, axis=0))
+    half = (band.drift_high - band.drift_low) / 2 / size
+    np.testing.assert_allclose(shown.ravel(), half.max(axis=1))
+
+
+def test_lengths_of_vectors_are_in_deviations_of_their_own_components():
+    rng = np.random.default_rng(0)
+    obs = fimsde.read(rng.standard_normal((300, 3)) * [1.0, 10.0, 100.0], dt=0.1)
+    result = fimsde.result(OrnsteinUhlenbeck(dim=3), obs)
+    plane = read_plane(result, (0, 2), *to_box(None, 3, obs))
+    field = plane.drift[..., [0, 2]]
+    deviations = obs.values.std(axis=0)
+    expected = np.hypot(field[..., 0] / deviations[0], field[..., 1] / deviations[2])
+    np.testing.assert_allclose(_in_deviations(field, result, plane, (0, 2)), expected)
+
+
+def test_correlations_are_drawn_over_times_with_the_middle_nine_tenths_of_the_simulations():
+    played = replay(linear(1), replicates=20)
+    axes = plot_statistics(played).axes[1]
+    simulated, observed, *_ = axes.get_lines()
+    lags = np.asarray(observed.get_xdata())
+    np.testing.assert_allclose(lags, 0.1 * np.arange(len(lags)))
+    np.testing.assert_allclose(observed.get_ydata(), played.observed_correlation[: len(lags), 0])
+    np.testing.assert_allclose(simulated.get_ydata(), np.median(played.correlation[:, : len(lags), 0], axis=0))
+    corners = axes.collections[0].get_paths()[0].vertices
+    for share, end in ((0.05, min), (0.95, max)):
+        expected = np.quantile(played.correlation[:, : len(lags), 0], share, axis=0)
+        drawn = [end(y for x, y in corners if np.isclose(x, lag)) for lag in lags[1:-1]]
+        np.testing.assert_allclose(drawn, expected[1:-1])
 
 
 def test_places_without_data_are_grey_and_others_are_not():
@@ -113,7 +155,7 @@ def test_short_holes_of_the_support_are_no_stripes_and_long_ones_stay():
     inside = np.ones(100, bool)
     inside[[0, 50]] = False
     inside[70:80] = False
-    closed = _closed(inside)
+    closed = style.without_stripes(inside)
     assert closed[50]
     assert not closed[0]
     assert not closed[70:80].any()

@@ -99,3 +99,47 @@ def test_wells_that_no_cubic_fits_are_found_by_the_local_correction():
     )
     assert plain > 0.7
     assert corrected < 0.25
+
+
+def test_values_of_exactly_zero_speak_against_any_process():
+    """The smallest size that is tried is the standard deviation of a chi-square, sqrt(2 n), instead of its excess."""
+    place, _, variance = cells(1)
+    found = smooth(place, np.zeros_like(variance), variance)
+    least = np.sqrt(2 * 60) / (1 / variance).sum()
+    for w, bandwidth in enumerate(BANDWIDTHS):
+        kernel = np.exp(-((place - place.T) ** 2) / (2 * bandwidth**2))
+        ratio = np.eye(60) + 0.5 * least * kernel / variance
+        assert found.gain[0, w] == pytest.approx(-0.5 * np.linalg.slogdet(ratio)[1], rel=1e-9)
+    assert not found.weights.any()
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_errors_of_cells_are_those_that_g_expects_scaled_by_what_windows_show(noisy):
+    """The residual of a cell over its time has the variance s g / time, the moment k g² / time: s is seen for all
+    windows (not below 1) or, under noise, cell by cell, where ten windows weigh as much as all; k for all windows."""
+    rng = np.random.default_rng(6)
+    n, rate = 400, np.array([0.5, 1.2])
+    place, time = rng.uniform(-0.6, 0.6, (n, 2)), rng.uniform(0.5, 1.5, n)
+    g = np.stack([0.3 + place[:, 0] ** 2, 0.05 * np.ones(n)], axis=1)  # less than a tenth of the rate in the second
+    residual = rng.standard_normal((n, 2)) * np.sqrt(g * time[:, None]) * [0.7, 3.0]
+    left = LeftOver(place, time, residual, residual**2, g * time[:, None])
+    found, label = gather_cells(left)
+    own = np.maximum(g, 0.1 * rate)
+    square = residual**2 / (own * time[:, None])
+    if noisy:
+        count = np.bincount(label)[:, None]
+        sums = np.stack([np.bincount(label, column) for column in square.T], axis=1)
+        scale = (sums + 10 * square.mean(axis=0)) / (count + 10)
+    else:
+        scale = np.maximum((residual**2).sum(axis=0) / (own * time[:, None]).sum(axis=0), 1.0)
+        assert scale[0] == 1.0
+    kurtosis = ((residual**2 - left.expected) ** 2).sum(axis=0) / (own**2 * time[:, None]).sum(axis=0)
+    inside, over = np.maximum(found.expected / found.time[:, None], 0.1 * rate), found.time[:, None]
+    drift, diffusion = local_corrections(found, label, left, rate, noisy=noisy)
+    for got, value, variance in (
+        (drift, found.residual, scale * inside),
+        (diffusion, found.variation - found.expected, kurtosis * inside**2),
+    ):
+        expected = smooth(found.place, value / over, variance / over)
+        np.testing.assert_allclose(got.weights, expected.weights, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(got.gain, expected.gain, rtol=1e-8)

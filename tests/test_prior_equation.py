@@ -54,6 +54,22 @@ def test_corruption_changes_values_and_mask_and_nothing_else():
             assert np.array_equal(getattr(item, name), getattr(clean, name))
 
 
+@pytest.mark.parametrize(
+    ("mix", "noisy", "gappy"),
+    [
+        ((1, 0, 0, 0), False, False),
+        ((0, 1, 0, 0), True, False),
+        ((0, 0, 1, 0), False, True),
+        ((0, 0, 0, 1), True, True),
+    ],
+    ids=["clean", "noise", "gaps", "both"],
+)
+def test_the_shares_of_the_mix_are_clean_noise_gaps_and_both(mix, noisy, gappy):
+    config = replace(SMALL, corruption=CorruptionConfig(mix=tuple(map(float, mix))))
+    found = [draw_equation(config, 8, index).corruption for index in range(5)]
+    assert [(c.noise_std > 0, c.survival < 1) for c in found] == [(noisy, gappy)] * 5
+
+
 def test_stored_targets_are_the_stored_polynomials_evaluated_afresh():
     """G8, to the last bit."""
     for index in range(10):

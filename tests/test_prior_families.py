@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from checks import check_mean, check_variance
 from fimsde.errors import ConfigError
@@ -11,6 +12,7 @@ from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
 from fimsde.prior.polynomials import PolynomialSDE, draw_polynomials, monomials
+from fimsde.prior.waves.compiled import Waves
 from fimsde.prior.waves.fields import WaveSDE, draw_waves
 from fimsde.simulate import simulate
 
@@ -32,6 +34,19 @@ def test_sparse_equations_have_few_terms_and_mostly_constant_diffusion(dim):
     degrees = np.array([len(m) for m in monomials(dim, 3)])
     odd = (drift[..., degrees % 2 == 0] == 0).all(axis=(1, 2))
     assert 0.4 < odd.mean() < 0.75, "at least the share that a reflection leaves alone, and others by chance"
+
+
+def test_two_fifths_of_the_sparse_equations_are_odd_and_most_are_damped():
+    """In one dimension an equation is odd by choice (0.4), or if none of its one to four terms is of even degree, each
+    with probability 0.7. With probability 0.8 the slope or the cube has a negative sign, whatever else was drawn."""
+    drift, _ = draw_polynomials(PolynomialConfig(sparse_share=1.0), 1, 6000, seed=9)
+    odd = ((drift[:, 0, 0] == 0) & (drift[:, 0, 2] == 0)).astype(float)
+    share = 0.4 + 0.6 * np.mean([0.7**terms for terms in (1, 2, 3, 4)])
+    check_mean(odd, share, share * (1 - share))
+    damped = (drift[:, 0, 1] < 0) | (drift[:, 0, 3] < 0)
+    assert damped.sum() >= binom.ppf(1e-6, 6000, 0.8)
+    pushed = (drift[:, 0, 1] > 0) | (drift[:, 0, 3] > 0)
+    assert pushed.sum() < binom.ppf(1e-6, 6000, 0.8), "the sign is not a matter of chance"
 
 
 def test_the_paper_has_no_sparse_share_and_its_draws_do_not_change():
@@ -61,11 +76,54 @@ def test_a_wave_equation_is_a_function_of_its_number_and_its_paths_solve_it():
     np.testing.assert_allclose(first.drift, first.sde.drift(first.locations), rtol=1e-6)
 
 
+def test_waves_are_what_is_written_about_them():
+    """One wave, one switch, one ripple, by hand."""
+    waves = Waves(
+        linear=np.array([1.5, 0.0]),
+        cubic=np.array([0.5, 2.0]),
+        amplitude=np.array([[2.0], [-3.0]]),
+        wave=np.array([[[0.7, -0.4]], [[1.1, 0.2]]]),
+        phase=np.array([[0.3], [-0.6]]),
+        is_switch=np.array([[False], [True]]),
+        level=np.array([0.8, 0.1]),
+        swing=np.array([[0.4], [-0.9]]),
+        ripple=np.array([[[1.0, 2.0]], [[-0.5, 0.3]]]),
+        shift=np.array([[0.1], [2.0]]),
+    )
+    x = np.random.default_rng(0).standard_normal((5, 2))
+    a, b = x.T
+    drift, diffusion = WaveSDE(waves).fields(x)
+    np.testing.assert_allclose(drift[:, 0], -1.5 * a - 0.5 * a**3 + 2 * np.sin(0.7 * a - 0.4 * b + 0.3))
+    np.testing.assert_allclose(drift[:, 1], -2 * b**3 - 3 * np.tanh(1.1 * a + 0.2 * b - 0.6))
+    np.testing.assert_allclose(diffusion[:, 0], 0.8 * np.exp(0.4 * np.sin(a + 2 * b + 0.1)))
+    np.testing.assert_allclose(diffusion[:, 1], 0.1 * np.exp(-0.9 * np.sin(-0.5 * a + 0.3 * b + 2)))
+
+
+def test_the_law_of_waves_in_the_plane():
+    """A quarter of them are switches. Amplitudes of a gradient are those of its potential times directions of unit
+    variance: a normal number, a scale that is log-uniform from 0.3 to 5, and another normal number. False alarms 1e-6;
+    a third of switches, or the frequency in the amplitude (0.35 more in the logarithm), would be noticed."""
+    rng = np.random.default_rng(3)
+    drawn = [draw_waves(2, rng).waves for _ in range(4000)]
+    check_mean([w.is_switch[0, 0] for w in drawn], 0.25, 0.25 * 0.75)
+    gradients = [w for w in drawn if np.array_equal(w.wave[0], w.wave[1])]
+    check_mean([len(gradients) / 4000], 0.5, 0.25 / 4000)
+    normal = -(np.euler_gamma + np.log(2)) / 2, np.pi**2 / 8  # mean and variance of the logarithm of |N(0, 1)|
+    mean = 2 * normal[0] + np.log(0.3 * 5) / 2
+    variance = 2 * normal[1] + np.log(5 / 0.3) ** 2 / 12
+    logs = [np.log(abs(w.amplitude[0, 0])) for w in gradients]
+    check_mean(logs, mean, variance)
+    with pytest.raises(AssertionError, match="standard errors"):
+        check_mean(logs, mean + np.log(0.5 * 4) / 2, variance)
+
+
 @pytest.mark.parametrize("dim", [1, 2])
-def test_wave_paths_move_as_the_fields_say(dim):
-    """Increments over one gap, less the drift, in units of the diffusion: mean 0 and variance 1 (one Euler step)."""
+@pytest.mark.parametrize(("gap", "substeps"), [(1e-3, 1), (1e-5, 4)])
+def test_wave_paths_move_as_the_fields_say(dim, gap, substeps):
+    """Increments over one gap, less the drift, in units of the diffusion: mean 0 and variance 1. Exact for one Euler
+    step; over several the fields hardly change in so short a gap."""
     config = replace(
-        WAVES, settings=(replace(SETTING, gap=1e-3, substeps=1, num_paths=40),), dims=(dim,), dim_shares=(1.0,)
+        WAVES, settings=(replace(SETTING, gap=gap, substeps=substeps, num_paths=40),), dims=(dim,), dim_shares=(1.0,)
     )
     config = replace(config, corruption=replace(config.corruption, mix=(1.0, 0.0, 0.0, 0.0)))
     scores = []
@@ -74,7 +132,7 @@ def test_wave_paths_move_as_the_fields_say(dim):
         x = equation.values.astype(np.float64)
         start, step = x[:, :-1].reshape(-1, dim), np.diff(x, axis=1).reshape(-1, dim)
         drift, diffusion = equation.sde.drift(start), equation.sde.diffusion(start)
-        scores.append(((step - drift * 1e-3) / (diffusion * np.sqrt(1e-3))).ravel())
+        scores.append(((step - drift * gap) / (diffusion * np.sqrt(gap))).ravel())
     score = np.concatenate(scores)
     check_mean(score, 0.0, 1.0)
     check_variance(score, 1.0)

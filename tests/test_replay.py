@@ -6,7 +6,7 @@ import pytest
 import fimsde
 from checks import check_variance
 from fimsde.errors import ConfigError
-from fimsde.replay import _part, autocorrelation, replay
+from fimsde.replay import Replay, _gap, _part, autocorrelation, replay
 from problems import OrnsteinUhlenbeck
 
 OU = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
@@ -81,6 +81,25 @@ def test_only_regular_observations_have_a_gap():
     rng = np.random.default_rng(0)
     data = fimsde.read(rng.standard_normal(50), times=np.cumsum(rng.random(50)))
     assert replay(fimsde.result(OU, data), replicates=2).gap is None
+
+
+def test_a_gap_is_counted_inside_paths_only():
+    """The second path begins long after the first, or before its end: neither step is a gap."""
+    for start in (100.0, -3.0):
+        times = [np.arange(30) * 0.5, start + np.arange(20) * 0.5]
+        data = fimsde.read([np.sin(t) for t in times], times=times)
+        assert _gap(data) == pytest.approx(0.5)
+
+
+def test_histograms_are_densities_and_shares_outside_count_every_component():
+    data = fimsde.read(np.array([[0.1, 0.1], [0.2, 0.9], [0.6, 0.7], [0.4, 0.3]]), dt=1.0)
+    values = np.array([[[0.1, 0.1], [0.9, 0.9], [3.0, 0.5], [np.nan, np.nan]]] * 2)
+    none = np.zeros((1, 2))
+    played = Replay(data, values, 1, 2, np.arange(1), 1.0, none, np.stack([none] * 2), 0.0)
+    observed, simulated = played.histogram(0, np.array([0.0, 0.5, 1.0]))
+    np.testing.assert_allclose(observed, [3 / 4 / 0.5, 1 / 4 / 0.5])
+    np.testing.assert_allclose(simulated[0], [1 / 3 / 0.5, 1 / 3 / 0.5])  # a third of the known states is not in a bin
+    assert played.outside(np.zeros(2), np.ones(2)) == pytest.approx(1 / 3)
 
 
 def test_a_replay_needs_data_and_replicates():

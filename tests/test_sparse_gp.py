@@ -28,6 +28,25 @@ from fimsde.simulate import simulate
 TINY = 1e-13  # jitter where the dense answer is the reference
 
 
+def test_the_noise_of_a_slope_is_the_variance_rate_over_the_gap(monkeypatch):
+    """In gaps of 0.1 and 1 the variances of dy / dtau differ by ten."""
+    calls = []
+
+    def recorded(kernel, inducing, x, y, noise, *rest):
+        calls.append((x, noise, fit_posterior(kernel, inducing, x, y, noise, *rest)))
+        return calls[-1][2]
+
+    monkeypatch.setattr(sparse_gp, "fit_posterior", recorded)
+    rng = np.random.default_rng(0)
+    gaps = np.where(np.arange(300) % 3 == 0, 1.0, 0.1)
+    walk = np.cumsum([0, *(np.sqrt(gaps) * rng.standard_normal(300))])
+    fitted = sparse_gp.fit(read(walk, times=np.cumsum([0, *gaps])), SparseGPSettings(restarts=1))
+    (x, _, rate), (_, noise, _) = calls
+    dtau = gaps * fitted.normaliser.time_scale
+    np.testing.assert_allclose(noise * dtau, rate.mean(x))
+    assert noise.max() > 5 * noise.min()
+
+
 def posterior(kernel, log_parameters, inducing, x, y, noise, jitter=TINY):
     tensors = [torch.tensor(a) for a in (inducing, x, y, noise)]
     log_parameters = torch.tensor(log_parameters)

@@ -1,11 +1,11 @@
 """The door for tables and files: the same cells in any frame, dialect or file give the same observations."""
 
 import datetime
-import importlib.util
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -47,11 +47,8 @@ FRAMES = {
     "numbers as text": lambda: LONG.astype({"x": str, "t": str}),
     "pyarrow": lambda: pa.Table.from_pandas(LONG, preserve_index=False),
     "pyarrow in chunks": lambda: pa.concat_tables([pa.Table.from_pandas(LONG[:7]), pa.Table.from_pandas(LONG[7:])]),
+    "polars": lambda: pl.DataFrame(LONG.to_dict("list")),
 }
-if importlib.util.find_spec("polars"):
-    import polars as pl
-
-    FRAMES["polars"] = lambda: pl.DataFrame(LONG.to_dict("list"))
 
 
 @pytest.mark.parametrize("name", FRAMES)

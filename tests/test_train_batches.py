@@ -8,14 +8,16 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from checks import check_cdf, check_frequencies
-from fimsde.errors import ConfigError, DatasetError, DataWarning
+from checks import check_cdf, check_frequencies, check_mean
+from fimsde.errors import ConfigError, DatasetError, DataWarning, InvalidObservationsError
 from fimsde.normalise import fit_normaliser
+from fimsde.priming.candidates import make_bank
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import generate
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
-from fimsde.train.batches import Part, StoredBatches, StreamedBatches, draw_example
+from fimsde.train import batches as making
+from fimsde.train.batches import Part, StoredBatches, StreamedBatches, draw_example, draw_kind
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.contexts import (
     draw_num_observations,
@@ -103,6 +105,25 @@ def test_a_context_begins_anywhere_but_mostly_at_the_start():
     assert max(starts) > 5
 
 
+def test_a_cut_context_has_as_few_paths_as_hold_it():
+    """And its size is log-uniform, as that of a single path. False alarms: 1e-6."""
+    equation, rng = an_equation(Setting(0.05, 1, 8, 400)), np.random.default_rng(2)
+    cut = replace(PRIMED.contexts, cut_share=1.0)
+    sizes = []
+    for _ in range(300):
+        obs = primed_context(cut, equation, rng)
+        sizes.append(obs.num_points)
+        assert obs.num_points > (obs.num_paths - 1) * 400 - obs.num_paths
+    check_cdf(sizes, lambda n: np.log(n / cut.fewest) / np.log(3200 / cut.fewest))
+
+
+def test_a_context_may_end_with_the_last_observation_wherever_it_begins():
+    equation, rng = an_equation(Setting(0.05, 1, 1, 103), dim=1), np.random.default_rng(0)
+    contexts = [primed_context(replace(PRIMED.contexts, fewest=100), equation, rng) for _ in range(200)]
+    ends = {round(obs.times[-1] / 0.05) for obs in contexts if obs.times[0] > 0}
+    assert max(ends) == 102
+
+
 @pytest.mark.parametrize("config", [PAPER, PRIMED], ids=["paper", "primed"])
 def test_targets_are_the_exact_fields_at_the_locations(config):
     equation = an_equation(Setting(0.05, 2, 4, 150), corruption=CorruptionConfig())
@@ -137,6 +158,25 @@ def test_half_of_the_primed_locations_are_clean_states_and_half_surround_the_dat
     assert [any(np.array_equal(row, state) for state in stored) for row in x] == [False] * 20 + [True] * 20
     low, high = obs.box(0.9)
     assert np.all((x[:20] >= low) & (x[:20] <= high))
+
+
+def test_boxes_of_primed_locations_are_widened_by_a_uniform_share():
+    """A location in a box widened by u on both sides is inside the data with probability 1 / (1 + 2 u); over u from 0
+    to 0.9 that is ln(2.8) / 1.8 = 0.572, and 0.357 if all were widened by 0.9. False alarms: 1e-6."""
+    equation, rng = an_equation(Setting(0.05, 2, 4, 150), dim=1), np.random.default_rng(0)
+    obs = primed_context(PRIMED.contexts, equation, rng)
+    low, high = obs.box()
+    inside = [np.all((x >= low) & (x <= high)) for x in (location(equation, obs, rng) for _ in range(600))]
+    share = np.log(2.8) / 1.8
+    check_mean(inside, share, share * (1 - share))
+    with pytest.raises(AssertionError, match="standard errors"):
+        check_mean(inside, 1 / 2.8, 1 / 2.8 * (1 - 1 / 2.8))
+
+
+def location(equation, obs, rng):
+    """One location in the box of the data."""
+    assert PRIMED.contexts.widen == 0.9
+    return primed_locations(PRIMED, equation, obs, 2, rng)[0]
 
 
 def test_locations_far_from_the_data_do_not_count():
@@ -199,6 +239,79 @@ def test_a_batch_is_a_function_of_its_number(config):
     assert not torch.equal(first[0].x, reseeded.x)
 
 
+def test_dimensions_and_settings_of_batches_are_drawn_by_their_shares():
+    """False alarms: 1e-6 each; equal shares would be noticed."""
+    settings = tuple(Setting(0.1, 1, 2, 10 * k, share=share) for k, share in ((1, 1.0), (2, 3.0)))
+    prior = PriorConfig(dims=(1, 2, 3), dim_shares=(1.0, 2.0, 5.0), settings=settings)
+    rng = np.random.default_rng(0)
+    drawn = [draw_kind(prior, rng) for _ in range(1000)]
+    dims = np.bincount([kind.dims[0] for kind in drawn])[1:]
+    lengths = np.bincount([kind.settings[0].num_times // 10 for kind in drawn])[1:]
+    check_frequencies(dims, [1, 2, 5])
+    check_frequencies(lengths, [1, 3])
+    for counts in (dims, lengths):
+        with pytest.raises(AssertionError, match="differ from theory"):
+            check_frequencies(counts, np.ones(len(counts)))
+
+
+def test_every_item_of_every_batch_is_an_equation_of_its_own_and_so_is_its_replacement(monkeypatch):
+    """The first context of every item is refused."""
+    asked = []
+
+    def recorded(prior, seed, index):
+        asked.append(index)
+        return draw_equation(prior, seed, index)
+
+    monkeypatch.setattr(making, "draw_equation", recorded)
+    monkeypatch.setattr(making, "_has_finite_answers", lambda example: len(asked) % 2 == 0)
+    whole, half = StreamedBatches(PAPER), StreamedBatches(PAPER, Part(1, 2))
+    for number in range(3):
+        whole[number]
+    assert len(asked) == len(set(asked)) == 2 * 3 * PAPER.batch_size
+    assert sorted(asked)[: 3 * PAPER.batch_size] == list(range(3 * PAPER.batch_size))
+    first = asked[::2]
+    asked.clear()
+    half[2]
+    assert asked[::2] == first[2 * PAPER.batch_size :][PAPER.batch_size // 2 :]
+
+
+def test_every_attempt_has_random_numbers_of_its_own(monkeypatch):
+    drawn = []
+
+    def refused(config, equation, num_observations, num_queries, rng):
+        drawn.append(rng.random())
+        raise InvalidObservationsError("for the test")
+
+    monkeypatch.setattr(making, "make_example", refused)
+    with pytest.raises(DatasetError, match="none of 20 contexts"):
+        draw_example(PAPER, lambda *_: an_equation(Setting(0.05, 2, 2, 120)), 0, 240, [1, 0, 0])
+    assert len(set(drawn)) == 20
+
+
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_answers_that_no_float32_holds_are_replaced_if_they_count(is_scored, monkeypatch):
+    good = make_example(PAPER, an_equation(Setting(0.05, 2, 2, 120)), 240, 8, np.random.default_rng(0))
+    scored = np.arange(8) > 0
+    first = replace(good, drift=np.where(np.arange(8)[:, None] == int(is_scored), 1e39, good.drift), scored=scored)
+    examples = iter([first, good])
+    monkeypatch.setattr(making, "make_example", lambda *_: next(examples))
+    found = draw_example(PAPER, lambda *_: an_equation(Setting(0.05, 2, 2, 120)), 0, 240, [1, 0, 0])
+    assert found.example is (good if is_scored else first)
+
+
+def test_a_bank_that_no_float32_holds_is_replaced(monkeypatch):
+    made = []
+
+    def huge_at_first(transitions, origin):
+        bank = make_bank(transitions, origin)
+        made.append(bank if made else replace(bank, speed=np.full_like(bank.speed, 1e39)))
+        return made[-1]
+
+    monkeypatch.setattr(making, "make_bank", huge_at_first)
+    found = draw_example(PRIMED, lambda *_: an_equation(Setting(0.05, 2, 2, 120)), 0, 0, [1, 0, 0])
+    assert found.bank is made[1]
+
+
 def test_batches_have_one_dimension_and_all_dimensions_occur():
     batches = StreamedBatches(PAPER)
     dims = [batches[i].dims for i in range(12)]
@@ -250,6 +363,36 @@ def test_every_pass_through_a_data_set_reads_each_equation_once(stored):
     passes = [[batches[i].dims.sum(1).tolist() for i in range(k, k + 3)] for k in (0, 3)]  # 14 // 4 batches
     assert sorted(passes[0]) == sorted(passes[1])
     assert_same(batches[4], StoredBatches(config, folder)[4])
+
+
+class Recorded:
+    """A data set that remembers what was asked of it."""
+
+    def __init__(self, dataset):
+        self.dataset, self.asked = dataset, []
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        return self.dataset[index]
+
+
+def test_every_pass_has_an_order_of_its_own_and_parts_share_it(stored):
+    """Three batches in a pass; that eight passes have one order by chance is a case in 280 000."""
+    config, folder = stored
+    asked = []
+    for rank in range(2):
+        batches = StoredBatches(config, folder, Part(rank, 2))
+        batches.dataset = Recorded(batches.dataset)
+        for number in range(24):
+            batches[number]
+        asked.append(np.reshape(batches.dataset.asked, (8, 3, 2)))
+    together = np.concatenate(asked, axis=2)  # (passes, batches, items)
+    assert all(sorted(one.ravel()) == list(range(12)) for one in together)
+    assert np.all(np.diff(together, axis=2) == 1), "neighbouring equations"
+    assert len({tuple(one[:, 0]) for one in together}) > 1
 
 
 def test_a_data_set_other_than_that_of_the_settings_is_an_error(stored):

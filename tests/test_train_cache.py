@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from checks import check_frequencies
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.files.lock import LOCK
 from fimsde.train import cache
@@ -70,6 +71,19 @@ def test_queries_answers_and_banks_stay_together(filled):
                 (place,) = torch.nonzero((stored["x"][row] == batch.x[k, q]).all(-1)).flatten().tolist()[:1]
                 assert torch.equal(stored["drift"][row, place], batch.drift[k, q])
                 assert torch.equal(stored["diffusion"][row, place], batch.diffusion[k, q])
+
+
+def test_dimensions_are_drawn_by_their_shares_whatever_the_cache_holds(filled):
+    """Nine of ten batches have the dimension with the share of nine. False alarms: 1e-6."""
+    batches = CachedBatches(CONFIG, filled)
+    first, second = batches.stored
+    assert (first, second) == CONFIG.prior.dims
+    batches.config = replace(CONFIG, prior=replace(CONFIG.prior, dim_shares=(1.0, 9.0)))
+    dims = [batches[index].source.dim for index in range(300)]
+    check_frequencies([dims.count(first), dims.count(second)], [1, 9])
+    held = [len(batches.stored[dim]["x"]) for dim in (first, second)]
+    with pytest.raises(AssertionError, match="differ from theory"):
+        check_frequencies([dims.count(first), dims.count(second)], held)
 
 
 def test_parts_of_several_processes_make_up_the_batch(filled):

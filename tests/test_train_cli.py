@@ -8,10 +8,11 @@ import typer
 from typer.testing import CliRunner
 
 from fimsde.cli.pretrain import pretrain
-from fimsde.errors import CheckpointError, ConfigError
+from fimsde.errors import CheckpointError, ConfigError, OutputError
 from fimsde.model.fim import FIMSDE
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
+from fimsde.train.pretrain import pretrain as train
 
 
 def run(*arguments):
@@ -61,3 +62,13 @@ def test_the_settings_written_down_are_those_of_the_preset(tmp_path):
     config = TrainConfig.from_file(tmp_path / "run" / "config.toml")
     assert config.loop.steps == 1
     assert config.model == TrainConfig.preset("paper-tiny").model
+
+
+def test_a_folder_with_files_of_others_is_no_place_for_a_run(tmp_path):
+    """A run writes config.toml, log.jsonl and weights: none of these may be somebody else's."""
+    (tmp_path / "config.toml").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(OutputError, match=r"is not empty and holds no run of fimsde: 'config\.toml' is in it"):
+            train(TrainConfig.preset("paper-tiny"), tmp_path, resume=resume)
+    assert (tmp_path / "config.toml").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

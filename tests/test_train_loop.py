@@ -226,6 +226,18 @@ def test_a_finished_run_can_be_resumed_and_nothing_happens(tmp_path, batches):
     assert len(read_log(tmp_path)) == 6
 
 
+def test_averages_moments_and_the_count_of_skipped_steps_are_restored(tmp_path, batches):
+    objective = poisoned(choose_objective(PAPER), {1}, "loss")
+    _, state = train(batches, tmp_path, objective=objective)
+    _, again = train(batches, tmp_path, resume=True)
+    assert (again.step, again.skipped) == (state.step, state.skipped) == (6, 1)
+    assert state.ema
+    assert all(torch.equal(again.ema[name], average) for name, average in state.ema.items())
+    found, expected = (s.optimiser.state_dict()["state"] for s in (again, state))
+    for number, moments in expected.items():
+        assert all(torch.equal(found[number][name], value) for name, value in moments.items())
+
+
 def test_a_folder_that_holds_a_run_is_not_used_for_another(tmp_path, batches):
     train(batches, tmp_path)
     with pytest.raises(CheckpointError, match=r"holds a run that got to step 6. Resume it with --resume"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fimsde.errors import CheckpointError
-from fimsde.model import weights
+from fimsde.files import outputs
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 
@@ -46,10 +46,11 @@ def test_loaded_weights_lie_in_memory_as_new_ones_do(model, tmp_path):
     assert starts == {p.data_ptr() % 64 for p in model.parameters()} == {0}
 
 
-def test_the_folder_holds_the_four_files_and_a_card_that_says_what_it_is(model, tmp_path):
+def test_the_folder_holds_the_four_files_its_marker_and_a_card_that_says_what_it_is(model, tmp_path):
     model.save_pretrained(str(tmp_path / "new" / "m"), training={"origin": "a test"})
     folder = tmp_path / "new" / "m"
     assert sorted(p.name for p in folder.iterdir()) == [
+        ".fimsde.json",
         "README.md",
         "config.json",
         "model.safetensors",
@@ -71,10 +72,11 @@ def test_an_existing_folder_is_replaced_only_when_asked(model, tmp_path):
     assert same(FIMSDE.from_pretrained(tmp_path / "m"), model)
     other.save_pretrained(tmp_path / "m", overwrite=True)
     assert same(FIMSDE.from_pretrained(tmp_path / "m"), other)
+    assert (tmp_path / "m" / "notes.txt").read_text() == "mine"
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("step", ["_write_file", "_sync", "_move_into_place"])
+@pytest.mark.parametrize("step", ["sync", "mark", "adopt", "_move_folder"])
 def test_a_failed_save_leaves_what_was_there(step, model, tmp_path, monkeypatch):
     """Disk full, permission lost: at every stage an error, the old weights intact, and no litter."""
     model.save_pretrained(tmp_path / "m")
@@ -82,7 +84,7 @@ def test_a_failed_save_leaves_what_was_there(step, model, tmp_path, monkeypatch)
     def fail(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(weights, step, fail)
+    monkeypatch.setattr(outputs, step, fail)
     with pytest.raises(CheckpointError, match=r"cannot be written: No space left on device\. What was there"):
         FIMSDE(TINY, seed=4).save_pretrained(tmp_path / "m", overwrite=True)
     assert same(FIMSDE.from_pretrained(tmp_path / "m"), model)

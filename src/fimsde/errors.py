@@ -21,6 +21,10 @@ class CheckpointError(FimsdeError):
     """Weights cannot be loaded or saved."""
 
 
+class OutputError(ConfigError, CheckpointError):
+    """Results cannot appear under the name that was asked for, or must not: something there is not ours."""
+
+
 class DatasetError(FimsdeError):
     """A generated data set is incomplete, damaged or belongs to other settings."""
 

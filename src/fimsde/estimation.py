@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fimsde.analysis.result import Fields, Locations, Result
+from fimsde.degenerate import refuse_degenerate
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.model.fim import CHUNK, FIMSDE, Context
 from fimsde.model.threads import threads_for
@@ -77,8 +78,8 @@ class EstimatedSDE(Result):
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
         """Drift and diffusion without checks or warnings, for simulation.
 
-        NaN where x is not finite or farther than 1e12 standard deviations away: a simulated path that gets there has
-        diverged.
+        NaN where x is not finite, and for a model that is not primed farther than 1e12 standard deviations away: a
+        simulated path that gets there has diverged.
         """
 
         def both(context: Context, z: Tensor) -> Tensor:
@@ -128,6 +129,7 @@ class EstimatedSDE(Result):
         z = self._normalised(x)
         near = np.abs(z).max(axis=1, initial=0) <= _FAR
         if self.model.config.variant == "primed":
+            near = np.isfinite(z).all(axis=1)
             reach = _REACH * (self.support.high - self.support.low)
             z = np.clip(z, self.support.low - reach, self.support.high + reach)
         weight = next(self.model.parameters())
@@ -176,6 +178,7 @@ def estimate(
             "Choose some of them."
         )
     transitions = to_transitions(observations)
+    refuse_degenerate(observations, transitions)
     if len(transitions) < FEWEST_TRAINED:
         warnings.warn(
             f"the observations make {len(transitions)} transitions; the model was trained on {FEWEST_TRAINED} and "
@@ -188,6 +191,7 @@ def estimate(
     source = model.read([normalised], _to_origin(origin, normaliser, model))
     with torch.no_grad(), threads_for(model.config.num_parameters * source.mask.numel()):
         context = model.encode(source)
+    _check_finite(context, normaliser)
     return EstimatedSDE(
         names=observations.names,
         time_unit=observations.time_unit,
@@ -217,6 +221,24 @@ def _to_origin(
     if model.config.variant != "primed":
         raise InvalidObservationsError("an origin was given, but this model cannot use it; leave it out.")
     return normaliser.states(place[None])[0]
+
+
+def _check_finite(context: Context, normaliser: Normaliser) -> None:
+    """Refuse data that numbers of the model's precision cannot describe, whatever the reason."""
+    ones = np.ones_like(normaliser.scale)
+    with np.errstate(all="ignore"):
+        units = np.concatenate([normaliser.undo_drift(ones), normaliser.undo_diffusion(ones)])
+    if not (np.isfinite(units) & (units > 0)).all():
+        raise InvalidObservationsError(
+            f"changes of {normaliser.scale} over gaps of {1 / normaliser.time_scale:.3g} are rates that no float64 "
+            "holds. Choose other units, e.g. with observations.with_units(scale=..., time_scale=...)."
+        )
+    parts = [context.encoded, *(getattr(context.source, f.name) for f in fields(context.source))]
+    if not all(torch.isfinite(part).all() for part in parts):
+        raise InvalidObservationsError(
+            "the data give no finite estimate: they hold too few different states or steps to tell the terms of an "
+            "equation apart. Add observations, or leave out components that hardly change."
+        )
 
 
 @cache

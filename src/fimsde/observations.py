@@ -18,7 +18,7 @@ from fimsde.grid import regular_grid
 from fimsde.shapes import Array, Float64, Int
 
 MIN_TRANSITIONS = 2
-_ROUNDING_STEPS = 16  # a component whose range is below this many rounding steps is constant
+ROUNDING_STEPS = 16  # a component whose range is below this many rounding steps is constant
 _RESOLUTION = 1e-3  # warn when the central 90 % of a component span less than this share of its standard deviation
 
 Missing = Literal["error", "drop"]
@@ -231,7 +231,7 @@ def _check_components(
 ) -> None:
     with np.errstate(over="ignore"):
         spread = np.ptp(values, axis=0)
-    threshold = _ROUNDING_STEPS * rounding * np.abs(values).max(axis=0)
+    threshold = ROUNDING_STEPS * rounding * np.abs(values).max(axis=0)
     for j in np.flatnonzero(~np.isfinite(spread)):
         raise InvalidObservationsError(
             f"component {names[j]!r} (number {j}) ranges over more than a float64 can hold. Choose a larger unit."

@@ -21,7 +21,6 @@ import safetensors.torch
 import torch
 
 from fimsde.errors import CheckpointError
-from fimsde.model import weights
 from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State, restore, save, steps
 from fimsde.train.config import TrainConfig
@@ -226,18 +225,14 @@ def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path):
 
 
 def test_training_stops_when_a_checkpoint_cannot_be_written(tmp_path, monkeypatch):
-    calls = iter(range(100))
+    write = Path.write_bytes
 
-    def refused(prefix, **_):
-        if "step-000000004" in prefix:
+    def refused(self, content):
+        if "step-000000004" in self.parent.name:
             raise PermissionError(13, "Permission denied")
-        folder = tmp_path / "run" / f"checkpoints/{prefix}{next(calls)}.partial"
-        if "weights" in prefix:
-            folder = tmp_path / "run" / f"{prefix}{next(calls)}.partial"
-        folder.mkdir(parents=True)
-        return str(folder)
+        return write(self, content)
 
-    monkeypatch.setattr(weights.tempfile, "mkdtemp", refused)
+    monkeypatch.setattr(Path, "write_bytes", refused)
     with pytest.raises(CheckpointError, match=r"step-000000004 cannot be written: Permission denied"):
         pretrain(TINY, tmp_path / "run")
     assert steps(tmp_path / "run" / "checkpoints") == [2]

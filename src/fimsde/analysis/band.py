@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from fimsde.analysis.rows import as_paths
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float64, Int
@@ -38,6 +38,7 @@ class Band:
         diffusion_low, diffusion_high: Ends of the interval for sqrt(g), state per square root of time.
         level: Share of such intervals that should cover the truth, location by location.
         resamples: Number of times the data were drawn again.
+        skipped: How many of these draws could not be estimated (a component did not move in them) and do not count.
     """
 
     x: Float64[Array, "queries dim"]
@@ -47,6 +48,7 @@ class Band:
     diffusion_high: Float64[Array, "queries dim"]
     level: float
     resamples: int
+    skipped: int = 0
 
 
 def resample(observations: Observations, rng: np.random.Generator) -> Observations:
@@ -66,11 +68,14 @@ def num_units(observations: Observations) -> int:
     return max(2, min(NUM_BLOCKS, observations.num_transitions // SHORTEST))
 
 
-def make_band(sdes: Sequence[SDE], centre: SDE, x: Float64[Array, "queries dim"], level: float, units: int) -> Band:
+def make_band(
+    sdes: Sequence[SDE | None], centre: SDE, x: Float64[Array, "queries dim"], level: float, units: int
+) -> Band:
     """The band around an estimate.
 
     Args:
-        sdes: Estimates of redrawn data; where one has no value (a negative variance rate, say) the others count.
+        sdes: Estimates of redrawn data, None for draws that could not be estimated; where one has no value (a negative
+            variance rate, say) the others count.
         centre: The estimate.
         x: Locations.
         level: Share of the intervals that should cover the truth.
@@ -78,7 +83,14 @@ def make_band(sdes: Sequence[SDE], centre: SDE, x: Float64[Array, "queries dim"]
     """
     if not 0 < level < 1:
         raise ConfigError(f"level is {level}; expected a share between 0 and 1, for instance 0.9.")
-    drawn = np.stack([np.stack(fields(sde, x)) for sde in sdes])  # (resamples, 2, queries, dim)
+    good = [sde for sde in sdes if sde is not None]
+    if len(good) < min(len(sdes), 2) or 2 * len(good) < len(sdes):  # the typical distance is the median of all draws
+        raise InvalidObservationsError(
+            f"{len(sdes) - len(good)} of {len(sdes)} redraws of the data could not be estimated: a component moves in "
+            "too few steps for a band by bootstrap. Record more of its changes, leave it out of the state, or do "
+            "without a band (resamples 0)."
+        )
+    drawn = np.stack([np.stack(fields(sde, x)) for sde in good])  # (resamples, 2, queries, dim)
     middle = np.stack(fields(centre, x))
     distances = np.abs(np.where(np.isfinite(drawn), drawn - middle, np.nan))
     known = np.isfinite(distances).any(axis=0)
@@ -86,7 +98,7 @@ def make_band(sdes: Sequence[SDE], centre: SDE, x: Float64[Array, "queries dim"]
     spread[known] = np.nanmedian(distances[:, known], axis=0) / _MEDIAN
     reach = spread * stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(units / (units - 1))
     low, high = middle - reach, middle + reach
-    return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes))
+    return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes), len(sdes) - len(good))
 
 
 def _draw_blocks(observations: Observations, length: int, rng: np.random.Generator) -> list[Int[Array, " _"]]:

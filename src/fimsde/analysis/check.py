@@ -7,7 +7,7 @@ becomes "bad" only if the effect is also large. Thresholds of size keep long rec
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, no_type_check
 
 import numpy as np
 from scipy import stats
@@ -22,7 +22,7 @@ from fimsde.analysis.residuals import (
     residuals,
 )
 from fimsde.analysis.rows import as_paths
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, FimsdeError
 from fimsde.observations import Observations
 from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
@@ -231,17 +231,22 @@ def sampling_interval(sde: SDE, observations: Observations, refit: Callable[[Obs
     standard deviation 1 / sqrt(2 n): steps in pairs give half as many squares, made of the same increments."""
     n = observations.num_transitions
     if n < 2 * _FEWEST:
-        few = f"{n} transitions are too few to subsample; {2 * _FEWEST} are needed."
-        return Verdict("sampling interval", "caution", float("nan"), few, "Record longer, or more paths.")
+        return _not_subsampled(f"{n} transitions are too few to subsample; {2 * _FEWEST} are needed.")
     x = observations.values[:: -(-observations.num_points // _MOST_STATES)]
     drift, diffusion = fields(sde, x)
     changes, moved = [], []
     for factor in _FACTORS:
-        thin = subsampled(observations, factor)
-        if thin.num_transitions >= _FEWEST:
+        try:
+            thin = subsampled(observations, factor)
+            if thin.num_transitions < _FEWEST:
+                continue
             other_drift, other = fields(refit(thin), x)
-            changes.append(np.log(np.nanmean(other, axis=0) / np.nanmean(diffusion, axis=0)))
-            moved.append(float(np.sqrt(np.nanmean((other_drift - drift) ** 2) / np.nanmean(drift**2))))
+        except FimsdeError as error:  # no path is that long, or a component does not move between the rest
+            return _not_subsampled(f"every {factor}th observation alone cannot be estimated: {error}")
+        changes.append(np.log(_ratio(np.nanmean(other, axis=0), np.nanmean(diffusion, axis=0))))
+        moved.append(float(np.sqrt(_ratio(np.nanmean((other_drift - drift) ** 2), np.nanmean(drift**2)))))
+    if not changes:
+        return _not_subsampled(f"the paths are too short to subsample; {_FEWEST} transitions must be left.")
     z = np.abs(changes[0]) * np.sqrt(2 * n)
     j = int(np.argmax(z))
     p = min(1.0, float(2 * stats.norm.sf(z[j])) * len(z))
@@ -259,6 +264,18 @@ def sampling_interval(sde: SDE, observations: Observations, refit: Callable[[Obs
     )
     number = float(np.expm1(changes[0][j]))
     return Verdict("sampling interval", status, number, sentence, advice if status != "good" else "")
+
+
+def _not_subsampled(sentence: str) -> Verdict:
+    return Verdict("sampling interval", "caution", float("nan"), sentence, "Record longer, or more paths.")
+
+
+@no_type_check  # numbers and arrays alike
+def _ratio(a: Float64[Array, " dim"], b: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    """a / b of sizes, of which one that rounding cannot tell from zero counts as rounding; 1 if both are zero."""
+    largest = np.maximum(a, b)
+    least = np.finfo(np.float64).eps * np.where(largest > 0, largest, 1.0)
+    return np.maximum(a, least) / np.maximum(b, least)
 
 
 def _extrapolation(

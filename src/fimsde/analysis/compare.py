@@ -6,7 +6,7 @@ pieces of the held-out part only. A method that fails is listed with the reason 
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,12 +39,14 @@ class MethodScore:
         method: Name of the method.
         title: Name for tables.
         likelihood: Mean log density of held-out steps, per step and component, in the units of the data; larger is
-            better. Minus infinity if some step has none (a negative variance rate); None if the method failed.
+            better. Minus infinity if a step is impossible under the equation; None if the method failed.
         mmd: Squared discrepancy between held-out and simulated pieces of paths, about 0 for a perfect method; None if
             it failed, if simulated paths diverged, or if there are too few held-out data.
         p_value: Small values speak against the simulated paths.
         seconds: CPU time of the fit.
         failure: What went wrong; None if nothing did.
+        num_impossible: Held-out steps that the equation excludes: its variance rate is negative or zero there, or so
+            small that the step is more than 38 standard deviations away.
     """
 
     method: str
@@ -54,11 +56,12 @@ class MethodScore:
     p_value: float | None
     seconds: float
     failure: str | None
+    num_impossible: int = 0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of all methods, the best likelihood first and failures last.
+    """Scores of all methods, the best likelihood first, then those under which steps are impossible, failures last.
 
     Attributes:
         scores: One per method.
@@ -76,12 +79,19 @@ class Comparison:
         return sum(score.failure is not None for score in self.scores)
 
     def __str__(self) -> str:
-        lines = [f"{'method':24} {'likelihood':>11} {'MMD²':>10} {'p':>6} {'CPU s':>7}"]
-        for s in self.scores:
-            numbers = (_shown(s.likelihood, "11.4f"), _shown(s.mmd, "10.5f"), _shown(s.p_value, "6.3f"))
+        likelihoods = [_likelihood(s) for s in self.scores]
+        wide = max(map(len, ["likelihood", *likelihoods]))
+        lines = [f"{'method':24} {'likelihood':>{wide}} {'MMD²':>10} {'p':>6} {'CPU s':>7}"]
+        for s, likelihood in zip(self.scores, likelihoods, strict=True):
+            numbers = (f"{likelihood:>{wide}}", _shown(s.mmd, "10.5f"), _shown(s.p_value, "6.3f"))
             reason = "" if s.failure is None else "  " + s.failure.splitlines()[0]
             lines.append(f"{s.title[:24]:24} {' '.join(numbers)} {s.seconds:7.2f}{reason}")
         return "\n".join([*lines, f"{self.num_held_out} held-out steps; {self.num_failed} failure(s)"])
+
+
+def ranked(scores: Iterable[MethodScore]) -> tuple[MethodScore, ...]:
+    """The best first: by likelihood, then by the number of impossible steps; failures last."""
+    return tuple(sorted(scores, key=_rank))
 
 
 def compare(observations: Observations, methods: Sequence[str | Method] | None = None, *, seed: int = 0) -> Comparison:
@@ -99,8 +109,7 @@ def compare(observations: Observations, methods: Sequence[str | Method] | None =
     kept, held_out = split(observations, seed)
     pieces = _pieces(held_out)
     scores = [_score(method, kept, held_out, pieces, seed) for method in chosen]
-    order = sorted(scores, key=lambda s: -np.inf if s.likelihood is None else s.likelihood, reverse=True)
-    return Comparison(tuple(order), held_out.num_transitions, 0 if pieces is None else len(pieces.values))
+    return Comparison(ranked(scores), held_out.num_transitions, 0 if pieces is None else len(pieces.values))
 
 
 def split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -154,9 +163,10 @@ def _score(
             seconds = time.process_time() - before
             return MethodScore(method.name, method.title, None, None, None, seconds, f"{type(error).__name__}: {error}")
         seconds = time.process_time() - before
-        likelihood = transition_likelihood(sde, held_out).mean
+        steps = transition_likelihood(sde, held_out)
         value, p_value, failure = (None, None, None) if pieces is None else _discrepancy(sde, pieces, kept, seed)
-    return MethodScore(method.name, method.title, likelihood, value, p_value, seconds, failure)
+    likelihood = -np.inf if steps.num_impossible else steps.mean
+    return MethodScore(method.name, method.title, likelihood, value, p_value, seconds, failure, steps.num_impossible)
 
 
 def _discrepancy(
@@ -170,6 +180,16 @@ def _discrepancy(
     offset, scale = kept.values.mean(axis=0), kept.values.std(axis=0)
     found = mmd((pieces.values - offset) / scale, (paths.values - offset) / scale, seed=seed)
     return found.unmatched, found.p_value, None
+
+
+def _rank(score: MethodScore) -> tuple[bool, float, int]:
+    return score.likelihood is None, -(score.likelihood or 0.0), score.num_impossible
+
+
+def _likelihood(score: MethodScore) -> str:
+    if score.num_impossible:
+        return f"impossible ({score.num_impossible} step{'s' if score.num_impossible > 1 else ''})"
+    return _shown(score.likelihood, "11.4f")
 
 
 def _shown(number: float | None, spec: str) -> str:

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
-from fimsde.analysis.generator import Cells, make_generator
+from fimsde.analysis.generator import Cells, factorise, make_generator
 from fimsde.errors import InvalidObservationsError
 from fimsde.observations import Observations
 from fimsde.sde import SDE
@@ -109,13 +108,7 @@ def stationary_mass(sde: SDE, cells: Cells) -> Float64[Array, " cells"]:
     generator = make_generator(sde, cells)
     rates = generator.rates
     shift = _SHIFT * np.abs(rates.diagonal()).max()
-    options = {"SymmetricMode": True}
-    factors = splu(
-        (shift * sparse.eye(rates.shape[0]) - rates.T).tocsc(),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options=options,
-    )
+    factors = factorise((shift * sparse.eye(rates.shape[0]) - rates.T).tocsc())
     mass = np.full(rates.shape[0], 1 / rates.shape[0])
     for _ in range(_MOST_ROUNDS):
         ahead = factors.solve(mass)

@@ -3,7 +3,8 @@
 The fields of a result are read out, not the data: distances between field and polynomial are measured by what they cost
 in log-likelihood of the observed steps, the sum of dtau / g (f - polynomial)² for the drift and of
 (g - polynomial)² / (2 g²) for the variance rate. A term is kept if leaving it out costs more than the penalty of the
-Bayesian information criterion, the logarithm of the number of steps. Standard errors come from the same quadratic form.
+Bayesian information criterion, the logarithm of the number of steps. Standard errors come from the same quadratic form,
+and so does what is said about terms that were left out. The variance rate is positive at every observed state.
 """
 
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.analysis import formula
+from fimsde.analysis import formula, remarks
 from fimsde.analysis.box import checked, finite_fields
+from fimsde.analysis.naming import to_symbols
+from fimsde.analysis.polynomials import Doubt, Polynomials, if_added, largest_size, root_of_inverse, rounded
+from fimsde.analysis.positive import ObservedStates
+from fimsde.analysis.selection import select
 from fimsde.errors import ConfigError
 from fimsde.observations import Observations
 from fimsde.priming import monomials
 from fimsde.sde import SDE
-from fimsde.shapes import Array, Bool, Float, Float64, Int
+from fimsde.shapes import Array, Float, Float64, Int
 from fimsde.transitions import to_transitions
 
 _MOST_POINTS = 5000  # states at which the fields are read
@@ -25,27 +30,8 @@ _LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond t
 _FAR = 1.0  # ranges between the data and zero beyond which the formula is written around the mean
 _EXACT = 1e12  # weight of a field without data, against its mean square: keeps all that rounding does not explain
 _RIDGE = 1e-12  # of the diagonal: for terms that the data cannot tell apart
-
-
-@dataclass(frozen=True, eq=False)
-class Polynomials:
-    """One sparse polynomial per component, in x - origin.
-
-    Attributes:
-        exponents: Of every monomial in the library.
-        coefficients: Zero for terms that were left out.
-        standard_errors: Of the coefficients, given the terms; zero for terms that were left out.
-        explained: Share of the mean square of the field over the data, per component.
-    """
-
-    exponents: Int[Array, "terms dim"]
-    coefficients: Float64[Array, "dim terms"]
-    standard_errors: Float64[Array, "dim terms"]
-    explained: Float64[Array, " dim"]
-
-    def __call__(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """Values at locations relative to the origin."""
-        return monomials.evaluate(z, int(self.exponents.sum(axis=1).max())) @ self.coefficients.T
+_FEWEST_DIGITS, _MOST_DIGITS = 3, 17  # of a coefficient in writing
+_ROUNDING = 0.01  # of the root mean square of a field: what rounded coefficients may change
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +40,7 @@ class Equation:
 
     Attributes:
         names: Names of the components, as the user gave them.
-        symbols: What stands for them in formulas: letters, digits and underscores.
+        symbols: Identifiers that stand for them in Python and SymPy, one each; the name itself if it is one.
         origin: The polynomials are in x - origin; zero unless the data are far from it.
         drift_terms: Polynomials of the drift f, state per time.
         diffusion_sq_terms: Polynomials of the variance rate g, squared state per time.
@@ -84,10 +70,21 @@ class Equation:
         return np.sqrt(self.diffusion_sq(x))
 
     def __str__(self) -> str:
-        return formula.text(self)
+        return "\n".join([formula.text(self), *self.remarks()])
 
-    def latex(self, digits: int = 3) -> str:
-        """The equations as a LaTeX `aligned` block, to be put between dollar signs or into an equation environment."""
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on what the formula leaves out: components without drift, and terms that may or may not be there.
+
+        Empty without data.
+        """
+        return remarks.little_drift(self) + remarks.open_terms(self)
+
+    def latex(self, digits: int | None = None) -> str:
+        """The equations as a LaTeX `aligned` block, to be put between dollar signs or into an equation environment.
+
+        Args:
+            digits: Of each coefficient; by default three, and more where fewer would change the formula.
+        """
         return formula.latex(self, digits)
 
     def sympy(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -123,7 +120,7 @@ def read_out(
     place = _exactly(sde, nodes) if observations is None else _where_data_are(sde, observations)
     return Equation(
         names=names,
-        symbols=formula.to_symbols(names),
+        symbols=to_symbols(names),
         origin=place.origin,
         drift_terms=_sparse(place, place.drift, place.drift_weight, drift_degree, 1),
         diffusion_sq_terms=_sparse(place, place.diffusion_sq, place.diffusion_sq_weight, diffusion_degree, 2),
@@ -146,6 +143,18 @@ class _Fields:
     drift_weight: Float64[Array, "queries dim"]
     diffusion_sq_weight: Float64[Array, "queries dim"]
     penalty: float
+    sde: SDE
+    observed: Float64[Array, "states dim"] | None = None  # all of them, for a variance rate that is positive there
+
+    def states(self, component: int, degree: int, size: Float64[Array, " terms"]) -> ObservedStates | None:
+        """The observed states, and the variance rate there; None without data."""
+        if self.observed is None:
+            return None
+
+        def diffusion_sq(x: Float64[Array, "queries dim"]) -> Float64[Array, " queries"]:
+            return (finite_fields(self.sde, x * self.unit + self.origin)[1] / self.unit)[:, component] ** 2
+
+        return ObservedStates(self.observed, degree, size, diffusion_sq)
 
 
 def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
@@ -168,6 +177,8 @@ def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
         drift_weight=share * steps.dtau[::every, None] / noise,
         diffusion_sq_weight=share / (2 * noise**2),
         penalty=float(np.log(len(steps))),
+        sde=sde,
+        observed=(observations.values - origin) / unit,
     )
 
 
@@ -185,6 +196,7 @@ def _exactly(sde: SDE, nodes: Float64[Array, "queries dim"] | None) -> _Fields:
         drift_weight=_exact_weight(drift),
         diffusion_sq_weight=_exact_weight(diffusion**2),
         penalty=float(np.log(len(nodes))),
+        sde=sde,
     )
 
 
@@ -198,26 +210,44 @@ def _sparse(
     field: Float64[Array, "queries dim"],
     weight: Float64[Array, "queries dim"],
     degree: int,
-    power: int,  # of the unit of the component in that of the field
+    power: int,  # of the unit of the component in that of the field: 2 for the variance rate, which must be positive
 ) -> Polynomials:
     phi = monomials.evaluate(place.x, degree)
     size = np.abs(phi).max(axis=0)  # columns of unit size: the selection must not depend on the units of the state
     size[size == 0] = 1.0
     phi = phi / size
-    coefficients, errors = np.zeros((2, field.shape[1], phi.shape[1]))
-    for j in range(field.shape[1]):
+    dim, terms = field.shape[1], phi.shape[1]
+    exponents = monomials.exponents(dim, degree)
+    factor = _in_units_of_the_data(place.unit, exponents, power) / size
+    coefficients, errors, added, added_errors = np.zeros((4, dim, terms))
+    root, largest, digits = np.zeros((dim, terms, terms)), np.full(dim, np.nan), [0] * dim
+    for j in range(dim):
         gram = (phi * weight[:, j, None]).T @ phi
         gram[np.diag_indices_from(gram)] += _RIDGE * gram.diagonal() + (gram.diagonal() == 0)  # a term that is 0
         right = phi.T @ (weight[:, j] * field[:, j])
-        kept = _select(gram, right, place.penalty)
+        kept = select(gram, right, place.penalty)
         coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
+        states = place.states(j, degree, size) if power == 2 else None
+        if states is not None and not states.are_positive(coefficients[j]):
+            kept, coefficients[j] = states.make_positive(gram, right, place.penalty, phi, field[:, j], kept)
         errors[j, kept] = np.sqrt(np.diag(np.linalg.inv(gram[np.ix_(kept, kept)])))
+        added[j], added_errors[j] = if_added(gram, right, kept, coefficients[j])
+        root[j] = root_of_inverse(gram)
+        if not kept.any():
+            largest[j] = largest_size(gram, right, weight[:, j]) * place.unit[j] ** power
+        digits[j] = _digits(phi, coefficients[j], factor[j], states)
     misfit = np.mean((field - phi @ coefficients.T) ** 2, axis=0)
     size_of_field = np.mean(field**2, axis=0)
     explained = 1 - np.divide(misfit, size_of_field, out=np.zeros_like(misfit), where=size_of_field > 0)
-    exponents = monomials.exponents(field.shape[1], degree)
-    factor = _in_units_of_the_data(place.unit, exponents, power) / size
-    return Polynomials(exponents, coefficients * factor, errors * factor, explained)
+    doubt = Doubt(factor[:, :, None] * root, added * factor, added_errors * factor, largest)
+    return Polynomials(
+        exponents,
+        coefficients * factor,
+        errors * factor,
+        explained,
+        None if place.observed is None else doubt,
+        tuple(digits),
+    )
 
 
 def _in_units_of_the_data(
@@ -234,26 +264,20 @@ def _in_units_of_the_data(
     return factor
 
 
-def _select(
-    gram: Float64[Array, "terms terms"], right: Float64[Array, " terms"], penalty: float
-) -> Bool[Array, " terms"]:
-    """The terms with the smallest criterion that single additions and removals reach, from all terms and from none."""
-
-    def criterion(kept: Bool[Array, " terms"]) -> float:
-        solution = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
-        return float(penalty * kept.sum() - right[kept] @ solution)
-
-    def improved(kept: Bool[Array, " terms"]) -> Bool[Array, " terms"]:
-        best, value = kept, criterion(kept)
-        while True:
-            neighbours = [best ^ flip for flip in np.eye(len(right), dtype=bool)]
-            values = [criterion(n) for n in neighbours]
-            if not min(values) < value:
-                return best
-            best, value = neighbours[int(np.argmin(values))], min(values)
-
-    ends = [improved(np.full(len(right), start)) for start in (True, False)]
-    return min(ends, key=criterion)
+def _digits(
+    phi: Float64[Array, "queries terms"],
+    coefficients: Float64[Array, " terms"],
+    factor: Float64[Array, " terms"],
+    states: ObservedStates | None,
+) -> int:
+    """How many digits of the coefficients must be written for the same polynomial where data are."""
+    exact = phi @ coefficients
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+        written = rounded(coefficients * factor, digits) / factor
+        near = np.mean((phi @ written - exact) ** 2) <= _ROUNDING**2 * np.mean(exact**2)
+        if near and (states is None or states.are_positive(written)):
+            return digits
+    return _MOST_DIGITS
 
 
 def _rounded(mean: Float64[Array, " dim"], spread: Float64[Array, " dim"]) -> Float64[Array, " dim"]:

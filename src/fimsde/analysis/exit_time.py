@@ -5,10 +5,9 @@ from typing import no_type_check
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
-from scipy.sparse.linalg import splu
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.generator import Cells, make_cells, make_generator
+from fimsde.analysis.generator import Cells, factorise, make_cells, make_generator
 from fimsde.errors import ConfigError
 from fimsde.grid import regular_grid
 from fimsde.sde import SDE, fields
@@ -110,8 +109,12 @@ def exit_time(
     generator = make_generator(sde, cells, open_low, open_high)
     if generator.exits.max() <= _SMALLEST_RATE * np.abs(generator.rates.diagonal()).max():
         raise ConfigError("no path can cross the open walls: there is neither noise nor drift towards them.")
-    factors = splu(-generator.rates, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    mean = factors.solve(np.ones(len(generator.exits)))  # an M-matrix: positive without cancellation
+    mean = factorise(-generator.rates).solve(np.ones(len(generator.exits)))  # an M-matrix: positive, no cancellation
+    if not (np.isfinite(mean).all() and (mean >= 0).all()):  # rates of leaving are lost in rounding of those of staying
+        raise ConfigError(
+            "the mean exit time is longer than numbers of this precision can tell: from some starts paths practically "
+            "never leave. Choose a smaller box, or simulate (simulate_exit)."
+        )
     return ExitTime(cells.axes, mean.reshape((cells.num,) * cells.dim), low, high, cells)
 
 

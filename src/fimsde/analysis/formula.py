@@ -1,64 +1,55 @@
-"""An `Equation` in writing: plain text, LaTeX, SymPy and Python code.
+"""An `Equation` in writing: plain text, LaTeX, SymPy and Python code."""
 
-Names come from users' files. In formulas they appear only as symbols made of letters, digits and underscores, and as
-quoted text beside them, so that no name can break a formula or run as code.
-"""
-
-import keyword
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from fimsde.analysis.equation import Equation, Polynomials
+from fimsde.analysis.naming import in_latex, in_text
 
-_TAKEN = {"np", "states", "t", "d", "dt", "dW", "drift", "diffusion", "sqrt"}  # used by the code or by the notation
-_LONGEST = 24  # characters of a symbol
+if TYPE_CHECKING:
+    from fimsde.analysis.equation import Equation
+    from fimsde.analysis.polynomials import Polynomials
+
+_FEWEST_DIGITS = 3  # of a coefficient
+_ALL_DIGITS = 17
+_LONG_NUMBER = 1e6  # from here on, and below its inverse times 100, numbers are written with an exponent
+_LARGEST_INTEGER = 2**53  # that a float64 holds with all below it
 
 Term = tuple[float, tuple[int, ...]]  # coefficient, exponents
 
 
-def to_symbols(names: Sequence[str]) -> tuple[str, ...]:
-    """A symbol for every name: the name itself if it is a plain identifier, else what is left of it, or x1, x2, ..."""
-    symbols: list[str] = []
-    for j, name in enumerate(names):
-        symbol = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST].rstrip("_")
-        if not re.match(r"[A-Za-z]", symbol) or symbol in _TAKEN or keyword.iskeyword(symbol):
-            symbol = f"x{j + 1}"
-        while symbol in symbols:
-            symbol += f"_{j + 1}"
-        symbols.append(symbol)
-    return tuple(symbols)
-
-
 def text(equation: "Equation") -> str:
-    """One line per component, and a legend for names that are no symbols."""
+    """One line per component."""
+    factors = text_factors(equation)
     lines = []
-    for j, symbol in enumerate(equation.symbols):
-        drift = _sum(terms(equation.drift_terms, j), _plain_factors(equation))
-        g = _sum(terms(equation.diffusion_sq_terms, j), _plain_factors(equation))
-        number = str(j + 1) if equation.dim > 1 else ""
-        lines.append(f"d{symbol} = ({drift}) dt + sqrt({g}) dW{number}")
-    renamed = [(s, n) for s, n in zip(equation.symbols, equation.names, strict=True) if s != n]
-    return "\n".join(lines + [f"with {s} = {n!r}" for s, n in renamed])
-
-
-def latex(equation: "Equation", digits: int = 3) -> str:
-    """An `aligned` block with one line per component."""
-    factors = [_latex_factor(s, o) for s, o in zip(equation.symbols, equation.origin, strict=True)]
-    lines = []
-    for j, symbol in enumerate(equation.symbols):
+    for j, name in enumerate(equation.names):
         drift, g = (
-            _sum(terms(p, j), factors, digits, power="{0}^{{{1}}}", number=_latex_number)
+            _sum(terms(p, j), factors, partial(plain_number, digits=digits_of(p, j)))
+            for p in (equation.drift_terms, equation.diffusion_sq_terms)
+        )
+        number = str(j + 1) if equation.dim > 1 else ""
+        lines.append(f"d{in_text(name)} = ({drift}) dt + sqrt({g}) dW{number}")
+    return "\n".join(lines)
+
+
+def latex(equation: "Equation", digits: int | None = None) -> str:
+    """An `aligned` block with one line per component."""
+    names = in_latex(equation.names)
+    factors = [
+        rf"({name}{_minus(o, latex_number)})" if o else name
+        for name, o in zip(names, equation.origin.tolist(), strict=True)
+    ]
+    lines = []
+    for j, name in enumerate(names):
+        drift, g = (
+            _sum(terms(p, j), factors, partial(latex_number, digits=digits or digits_of(p, j)), power="{0}^{{{1}}}")
             for p in (equation.drift_terms, equation.diffusion_sq_terms)
         )
         wiener = f"W_{{{j + 1}}}" if equation.dim > 1 else "W"
-        lines.append(
-            rf"\mathrm{{d}}{_latex_symbol(symbol)} &= \left({drift}\right) \mathrm{{d}}t"
-            rf" + \sqrt{{{g}}}\, \mathrm{{d}}{wiener}"
-        )
+        lines.append(rf"\mathrm{{d}}{name} &= \left({drift}\right) \mathrm{{d}}t + \sqrt{{{g}}}\, \mathrm{{d}}{wiener}")
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
@@ -66,42 +57,42 @@ def sympy_expressions(equation: "Equation") -> tuple[tuple[Any, ...], tuple[Any,
     """Drift and variance rate as SymPy expressions, built term by term; nothing is parsed."""
     import sympy  # takes a while to import
 
+    def number(value: float) -> Any:
+        whole = value.is_integer() and abs(value) < _LARGEST_INTEGER
+        return sympy.Integer(int(value)) if whole else sympy.Float(value)
+
     x = [
-        sympy.Symbol(s, real=True) - sympy.Float(float(o)) if o else sympy.Symbol(s, real=True)
-        for s, o in _pairs(equation)
+        sympy.Symbol(s, real=True) - number(o) if o else sympy.Symbol(s, real=True)
+        for s, o in zip(equation.symbols, equation.origin.tolist(), strict=True)
     ]
 
-    def expression(polynomials: "Polynomials", j: int) -> Any:
-        products = [
-            sympy.Float(c) * sympy.prod([x[i] ** p for i, p in enumerate(powers)])
-            for c, powers in terms(polynomials, j)
-        ]
-        return sympy.Add(*products)
+    def product(coefficient: float, powers: tuple[int, ...]) -> Any:
+        monomial = sympy.prod([x[i] ** p for i, p in enumerate(powers)])
+        # Not evaluated: multiplied out, large numbers would cancel far from zero.
+        return (
+            sympy.Mul(number(coefficient), monomial, evaluate=False)
+            if monomial.is_Add
+            else number(coefficient) * monomial
+        )
 
     return tuple(
-        tuple(expression(p, j) for j in range(equation.dim))
+        tuple(sympy.Add(*(product(*term) for term in terms(p, j))) for j in range(equation.dim))
         for p in (equation.drift_terms, equation.diffusion_sq_terms)
     )  # type: ignore[return-value]
 
 
 def code(equation: "Equation") -> str:
     """Source of `drift(states)` and `diffusion(states)` for arrays of shape (queries, dim)."""
-    columns = [f"    {s} = states[:, {j}]{_minus(o)}" for j, (s, o) in enumerate(_pairs(equation))]
     lines = ["import numpy as np", ""]
+    renamed = [(s, n) for s, n in zip(equation.symbols, equation.names, strict=True) if s != n]
+    lines += [*(f"# {symbol} is {name!r}" for symbol, name in renamed), *([""] if renamed else [])]
     for name, what, polynomials in (
         ("drift", "Drift f, state per time", equation.drift_terms),
         ("diffusion", "Diffusion sqrt(g), state per square root of time", equation.diffusion_sq_terms),
     ):
-        parts = [
-            _sum(terms(polynomials, j), list(equation.symbols), None, "{0} ** {1}", " * ", repr)
-            for j in range(equation.dim)
-        ]
-        parts = [f"0.0 * {equation.symbols[0]} + {part}" for part in parts]  # a constant is a column, too
-        if name == "diffusion":
-            parts = [f"np.sqrt(np.maximum({part}, 0.0))" for part in parts]
-        body = ",\n        ".join(parts)
         lines += ["", f"def {name}(states):", f'    """{what}, at states of shape (queries, {equation.dim})."""']
-        lines += [*columns, "    return np.stack([", f"        {body},", "    ], axis=1)", ""]
+        lines += _body(equation, polynomials, is_root=name == "diffusion")
+        lines += ["    return out", ""]
     return "\n".join(lines)
 
 
@@ -111,51 +102,77 @@ def terms(polynomials: "Polynomials", component: int) -> list[Term]:
     return [(float(row[k]), tuple(int(p) for p in polynomials.exponents[k])) for k in np.flatnonzero(row)]
 
 
-def _pairs(equation: "Equation") -> list[tuple[str, float]]:
-    return list(zip(equation.symbols, equation.origin.tolist(), strict=True))
+def digits_of(polynomials: "Polynomials", component: int) -> int:
+    """Significant digits of the coefficients of a component in writing."""
+    return _FEWEST_DIGITS if polynomials.digits is None else polynomials.digits[component]
 
 
-def _plain_factors(equation: "Equation") -> list[str]:
-    return [f"({s}{_minus(o)})" if o else s for s, o in _pairs(equation)]
+def text_factors(equation: "Equation") -> list[str]:
+    """What is raised to powers in plain text: a name, or its distance from the origin."""
+    return [
+        f"({in_text(name)}{_minus(o, plain_number)})" if o else in_text(name)
+        for name, o in zip(equation.names, equation.origin.tolist(), strict=True)
+    ]
 
 
-def _minus(offset: float) -> str:
-    return "" if not offset else f" - {offset!r}" if offset > 0 else f" + {-offset!r}"
+def monomial(powers: Sequence[int], factors: Sequence[str], power: str = "{0}^{1}", times: str = " ") -> str:
+    """A product of powers; empty for the constant."""
+    return times.join(f if p == 1 else power.format(f, p) for f, p in zip(factors, powers, strict=True) if p)
+
+
+def plain_number(value: float, digits: int = _ALL_DIGITS) -> str:
+    """A number with at most so many significant digits, without an exponent unless it is very large or small."""
+    shown = repr(value) if digits >= _ALL_DIGITS else f"{value:.{digits}g}"
+    if value == 0 or 100 / _LONG_NUMBER <= abs(value) < _LONG_NUMBER:
+        shown = f"{Decimal(shown):f}"
+        return shown.rstrip("0").rstrip(".") if "." in shown else shown
+    mantissa, _, exponent = shown.partition("e")
+    return f"{mantissa}e{exponent}" if exponent else shown.removesuffix(".0")
+
+
+def latex_number(value: float, digits: int = _ALL_DIGITS) -> str:
+    """The same, with powers of ten."""
+    mantissa, _, exponent = plain_number(value, digits).partition("e")
+    power = rf"10^{{{int(exponent or 0)}}}"
+    return mantissa if not exponent else power if mantissa == "1" else rf"{mantissa} \times {power}"
+
+
+def _body(equation: "Equation", polynomials: "Polynomials", is_root: bool) -> list[str]:
+    """The lines of a function that fill `out`."""
+    parts = [terms(polynomials, j) for j in range(equation.dim)]
+    used = {i for part in parts for _, powers in part for i, p in enumerate(powers) if p}
+    lines = ["    states = np.asarray(states, dtype=float)"]
+    for i, (symbol, origin) in enumerate(zip(equation.symbols, equation.origin.tolist(), strict=True)):
+        if i in used:
+            lines.append(f"    {symbol} = states[:, {i}]{_minus(origin, repr) if origin else ''}")
+    lines.append("    out = np.zeros(states.shape)")
+    for j, part in enumerate(parts):
+        if not part:
+            continue
+        total = _sum(part, equation.symbols, repr, "{0} ** {1}", " * ")
+        positive = all(c > 0 and not any(p % 2 for p in powers) for c, powers in part)
+        root = f"np.sqrt({total})" if positive else f"np.sqrt(np.maximum({total}, 0.0))"
+        lines.append(f"    out[:, {j}] = {root if is_root else total}")
+    return lines
+
+
+def _minus(offset: float, number: Callable[[float], str]) -> str:
+    return f" - {number(offset)}" if offset > 0 else f" + {number(-offset)}"
 
 
 def _sum(
-    parts: list[Term],
+    parts: Sequence[Term],
     factors: Sequence[str],
-    digits: int | None = 3,
+    number: Callable[[float], str],
     power: str = "{0}^{1}",
     times: str = " ",
-    number: Any = str,
 ) -> str:
     """The polynomial as text."""
     out = ""
     for coefficient, powers in parts:
-        size = number(abs(coefficient)) if digits is None else number(f"{abs(coefficient):.{digits}g}")
-        shown = [f if p == 1 else power.format(f, p) for f, p in zip(factors, powers, strict=True) if p]
-        shown = shown if shown and size == "1" else [size, *shown]
-        sign = "-" if coefficient < 0 else "+" if out else ""
-        out += (f" {sign} " if out else sign) + times.join(shown)
-    return out or ("0.0" if digits is None else "0")
-
-
-def _latex_number(shown: str) -> str:
-    mantissa, _, exponent = shown.partition("e")
-    return mantissa if not exponent else rf"{mantissa} \times 10^{{{int(exponent)}}}"
-
-
-def _latex_symbol(symbol: str) -> str:
-    match = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)", symbol)
-    if match is None:
-        return rf"\mathrm{{{symbol.replace('_', chr(92) + '_')}}}"
-    letters, digits = match.groups()
-    shown = letters if len(letters) == 1 else rf"\mathrm{{{letters}}}"
-    return f"{shown}_{{{digits}}}" if digits else shown
-
-
-def _latex_factor(symbol: str, offset: float) -> str:
-    shown = _latex_symbol(symbol)
-    return rf"({shown}{_minus(offset)})" if offset else shown
+        size, product = number(abs(coefficient)), monomial(powers, factors, power, times)
+        is_one = product and size in ("1", "1.0")
+        shown = product if is_one else f"{size}{times}{product}" if product else size
+        sign = "-" if coefficient < 0 else "+"
+        out += f" {sign} {shown}" if out else shown if sign == "+" else f"-{shown}"
+    return out or "0"

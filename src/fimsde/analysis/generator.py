@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import SuperLU, splu
 
 from fimsde.analysis.box import finite_fields
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.grid import regular_grid
 from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
@@ -116,6 +117,17 @@ def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_h
     jumps = sparse.coo_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (size, size))
     leaving = np.asarray(jumps.sum(axis=1)).ravel() + exits.ravel()
     return Generator(cells, (jumps - sparse.diags(leaving)).tocsc(), exits.ravel())
+
+
+def factorise(matrix: sparse.csc_matrix) -> SuperLU:
+    """Factors of an M-matrix without pivoting: no entry is ever the difference of two positive numbers."""
+    try:
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # exactly singular
+        raise InvalidObservationsError(
+            "parts of the box exchange no paths at all: neither noise nor drift leads from one to the other. "
+            "Choose a box around one of them."
+        ) from None
 
 
 def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."], Float64[Array, "..."]]:

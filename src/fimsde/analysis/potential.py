@@ -43,7 +43,7 @@ class QuasiPotential:
 
     Attributes:
         axes: Centres of the cells along each axis.
-        values: The quasi-potential at each cell.
+        values: The quasi-potential at each cell; not above 708, beyond which the density is no float64.
     """
 
     axes: tuple[Float64[Array, " cells"], ...]
@@ -65,10 +65,16 @@ def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
         raise ConfigError("the diffusion is zero everywhere, so there is no effective potential.")
     plain = -cumulative_simpson(f, x=x, initial=0.0)
     effective = np.log(g) - cumulative_simpson(2 * f / g, x=x, initial=0.0)
+    if not (np.isfinite(plain).all() and np.isfinite(effective).all()):
+        raise ConfigError(
+            "the potential is larger than a float64 in parts of the box: the drift is too strong against the noise "
+            "there. Choose a smaller box."
+        )
     return Potential(x, plain - plain.min(), effective - effective.min())
 
 
 def quasi_potential(sde: SDE, cells: Cells) -> QuasiPotential:
     """Minus the logarithm of the stationary density."""
-    values = -np.log(stationary_mass(sde, cells)).reshape((cells.num,) * cells.dim)
+    mass = np.maximum(stationary_mass(sde, cells), np.finfo(np.float64).tiny)
+    values = -np.log(mass).reshape((cells.num,) * cells.dim)
     return QuasiPotential(cells.axes, values - values.min())

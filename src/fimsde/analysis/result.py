@@ -21,7 +21,7 @@ from fimsde.analysis.exit_time import ExitTime, SimulatedExit
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.generator import Cells, make_cells
 from fimsde.analysis.potential import Potential, QuasiPotential
-from fimsde.errors import ConfigError, DataWarning
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.grid import regular_grid
 from fimsde.observations import Observations
 from fimsde.sde import SDE
@@ -127,17 +127,29 @@ class Result(ABC):
             seed: Seed of the draws.
         """
         drawn = self.resampled(resamples, seed)
-        return bands.make_band(drawn, self, to_locations(x, self.dim), level, bands.num_units(self._data("a band")))
+        band = bands.make_band(drawn, self, to_locations(x, self.dim), level, bands.num_units(self._data("a band")))
+        if band.skipped and (seed, resamples) not in self._told:
+            self._told.add((seed, resamples))
+            warnings.warn(
+                f"{band.skipped} of {resamples} redraws of the data could not be estimated (a component does not move "
+                "in them, perhaps); the band is made of the others.",
+                DataWarning,
+                stacklevel=2,
+            )
+        return band
 
-    def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE, ...]:
-        """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept."""
+    def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE | None, ...]:
+        """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept.
+
+        None for a draw that cannot be estimated, for instance because a component does not move in it.
+        """
         if not (isinstance(resamples, int | np.integer) and resamples >= 2):
             raise ConfigError(f"resamples is {resamples!r}; expected a whole number, at least 2.")
         kept = self._draws.setdefault(seed, [])
         observations = self._data("a band")
         for i in range(len(kept), resamples):
             drawn = bands.resample(observations, np.random.default_rng([seed, i]))
-            kept.append(self._refitted(drawn, i))
+            kept.append(self._refitted_or_none(drawn, i))
         return tuple(kept[:resamples])
 
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
@@ -263,7 +275,7 @@ class Result(ABC):
 
         Args:
             folder: Where to; must not exist unless `overwrite` is set.
-            overwrite: Replace an existing folder.
+            overwrite: Replace a folder of that name that this package made. What others put there stays.
         """
         from fimsde.analysis.storage import save  # needs torch and the baselines
 
@@ -292,18 +304,28 @@ class Result(ABC):
 
         return plot(self, kind, box=box, bands=BandSettings(level, resamples, seed), truth=truth, seed=seed)
 
-    def report(self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Path:
+    def report(
+        self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0, overwrite: bool = True
+    ) -> Path:
         """Write one self-contained HTML page about the equation and its data; see `fimsde.report`.
 
         Args:
-            path: The file; replaced if it exists.
+            path: The file.
             level, resamples: Of the bands; no bands with 0 resamples.
             seed: Of bands, simulations and checks.
+            overwrite: Whether an earlier report of that name may be replaced; any other file stays.
         """
         from fimsde.plots import BandSettings  # matplotlib takes a while to import
         from fimsde.report import write_report
 
-        return write_report(self, path, bands=BandSettings(level, resamples, seed), seed=seed)
+        bands = BandSettings(level, resamples, seed)
+        return write_report(self, path, bands=bands, seed=seed, overwrite=overwrite)
+
+    def _refitted_or_none(self, observations: Observations, seed: int) -> SDE | None:
+        try:
+            return self._refitted(observations, seed)
+        except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
+            return None
 
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
@@ -325,8 +347,13 @@ class Result(ABC):
         return to_box(walls, self.dim, self.observations, widen=0.25)
 
     @cached_property
-    def _draws(self) -> dict[int, list[SDE]]:
+    def _draws(self) -> dict[int, list[SDE | None]]:
         return {}
+
+    @cached_property
+    def _told(self) -> set[tuple[int, int]]:
+        """Draws of which it was said that some could not be estimated."""
+        return set()
 
     def _data(self, purpose: str) -> Observations:
         if self.observations is None:

@@ -21,9 +21,10 @@ from fimsde.analysis.fitted import FittedSDE
 from fimsde.analysis.result import Result
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.estimation import EstimatedSDE, estimate
+from fimsde.files.outputs import write_folder
 from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
-from fimsde.model.weights import CONFIG, TENSORS, write_folder
+from fimsde.model.weights import CONFIG, TENSORS
 from fimsde.model.weights import FORMAT_VERSION as WEIGHTS_FORMAT
 from fimsde.observations import Observations, read
 from fimsde.shapes import Array, Float64

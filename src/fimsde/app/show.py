@@ -4,7 +4,7 @@ import re
 
 import streamlit as st
 
-from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, Table
+from fimsde.report.blocks import Block, Code, Formula, Image, Note, Paragraph, Section, Table
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
 
@@ -31,10 +31,10 @@ def _show(block: Block) -> None:
             _table(head, rows)
             if caption:
                 st.caption(plain(caption))
-        case Image(mime="image/svg+xml"):
-            st.image(block.content.decode(), width="content")
         case Image():
             st.image(block.content, caption=plain(block.caption), width="stretch")
+        case Formula():
+            st.html(block.html)
         case Code(text, summary):
             with st.expander(summary or "Text"):
                 st.code(text, language=None)

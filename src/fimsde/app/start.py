@@ -3,32 +3,31 @@
 import socket
 import subprocess
 import sys
+import time
+import webbrowser
+from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 
 from fimsde.errors import ConfigError
 
 ADDRESS = "127.0.0.1"
-_SCRIPT = Path(__file__).with_name("main.py")
+_OLDEST = (1, 62)  # version of streamlit
 _FIRST, _TRIED = 8501, 100  # ports
 _PATIENCE = 5.0  # seconds
-_OPTIONS = {
-    "server.address": ADDRESS,
-    "browser.serverAddress": ADDRESS,
-    "browser.gatherUsageStats": "false",
-    "server.showEmailPrompt": "false",
-    "server.fileWatcherType": "none",
-    "client.toolbarMode": "viewer",
-    "theme.base": "light",
-    "theme.primaryColor": "#0072B2",
-}
+_GLANCE = 0.2  # seconds between looks at a server that is starting
 
 
 def require_streamlit() -> None:
-    """Refuse if the package behind the app is missing."""
+    """Refuse if the package behind the app is missing, or older than what keeps foreign pages out."""
     if find_spec("streamlit") is None:
         raise ConfigError(
             "the app needs streamlit, which this Python does not have. Install the extra: pip install 'fimsde[app]'."
+        )
+    found = version("streamlit")
+    if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST:
+        needed = ".".join(map(str, _OLDEST))
+        raise ConfigError(
+            f"the app needs streamlit {needed} or later, this Python has {found}. Run pip install -U 'fimsde[app]'."
         )
 
 
@@ -46,16 +45,17 @@ def find_port(wanted: int | None) -> int:
     raise ConfigError(f"{taken} in use or not allowed. Choose another one (--port).")
 
 
-def command(port: int, *, open_browser: bool) -> list[str]:
-    """What starts the server."""
-    options = _OPTIONS | {"server.port": str(port), "server.headless": str(not open_browser).lower()}
-    return [sys.executable, "-m", "streamlit", "run", str(_SCRIPT), *(f"--{k}={v}" for k, v in options.items())]
+def command(port: int) -> list[str]:
+    """What starts the server; -P: files of the working folder are not taken for modules."""
+    return [sys.executable, "-P", "-m", "fimsde.app.server", str(port)]
 
 
 def serve(port: int, *, open_browser: bool) -> int:
     """Run the server until it ends or Ctrl-C ends it; returns its exit code, 0 after Ctrl-C."""
-    process = subprocess.Popen(command(port, open_browser=open_browser), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command(port), stdout=subprocess.DEVNULL)
     try:
+        if open_browser and _answers(port, process):
+            webbrowser.open(f"http://{ADDRESS}:{port}")
         return process.wait()
     except KeyboardInterrupt:
         process.terminate()
@@ -65,3 +65,13 @@ def serve(port: int, *, open_browser: bool) -> int:
             process.kill()
             process.wait()
         return 0
+
+
+def _answers(port: int, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait for a server; whether it came."""
+    while process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex((ADDRESS, port)) == 0:
+                return True
+        time.sleep(_GLANCE)
+    return False

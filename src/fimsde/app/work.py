@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from fimsde import tables
 from fimsde.analysis.result import Result
-from fimsde.cli.table import Columns, as_options, check_bands, read_table, to_separator
+from fimsde.cli.table import Columns, as_options, check_bands, join_names, read_table, to_separator
+from fimsde.columns import Column, look
 from fimsde.errors import FimsdeError, InvalidObservationsError
 from fimsde.estimation import estimate
 from fimsde.plots import BandSettings
@@ -22,6 +23,8 @@ from fimsde.report.folder import num_steps_of_folder, write_result
 
 Progress = Callable[[float, str], object]
 ARCHIVE = "result.zip"
+LARGEST = 200  # megabytes of a table
+_MEGABYTE = 2**20  # as streamlit counts
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,14 @@ class Upload:
     name: str
     content: bytes
 
-    def columns(self, separator: str | None, decimal: str | None) -> dict[str, bool]:
-        """Names of the columns, and whether they begin with a number."""
+    def columns(self, separator: str | None, decimal: str | None) -> tuple[Column, ...]:
+        """The columns with what they look like."""
         with _on_disk(self) as place:
             try:
                 table = tables.open_table(place.file, None, None, to_separator(separator), decimal)
-                return {name: tables.begins_with_number(table, name) for name in table.frame.columns}
+                if not len(table.frame):
+                    raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
+                return look(table)
             except InvalidObservationsError as error:
                 raise InvalidObservationsError(place.named(as_options(str(error)))) from error
 
@@ -91,7 +96,7 @@ def run(upload: Upload, columns: Columns, bands: BandSettings, progress: Progres
 def command_line(name: str, columns: Columns, bands: BandSettings) -> str:
     """The command that does the same."""
     options = {f.name: getattr(columns, f.name) for f in fields(Columns)}
-    options["values"] = ",".join(columns.value_names() or ()) or None
+    options["values"] = join_names(columns.value_names() or ()) or None
     options |= {f.name: getattr(bands, f.name) for f in fields(BandSettings)}
     usual = {f.name: f.default for f in (*fields(Columns), *fields(BandSettings))}
     given = {key: value for key, value in options.items() if value is not None and value != usual[key]}
@@ -125,8 +130,13 @@ class _Place:
 @contextmanager
 def _on_disk(upload: Upload) -> Iterator[_Place]:
     """The table under its own name in a folder that vanishes: the package reads files."""
+    own, size = _plain_name(upload.name), len(upload.content) / _MEGABYTE
+    if size > LARGEST:
+        raise InvalidObservationsError(
+            f"{own!r} has {size:.0f} MB; this page takes at most {LARGEST}. Use the command line: fimsde estimate."
+        )
     with tempfile.TemporaryDirectory(prefix="fimsde-app-") as name:
-        place = _Place(Path(name), Path(name) / _plain_name(upload.name))
+        place = _Place(Path(name), Path(name) / own)
         place.file.write_bytes(upload.content)
         yield place
 

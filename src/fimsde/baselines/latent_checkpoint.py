@@ -1,7 +1,6 @@
 """Training state of the LatentSDE baseline on disk: written in one piece, restored to the bit."""
 
 import json
-import os
 from pathlib import Path
 
 import safetensors
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 from fimsde.errors import CheckpointError
+from fimsde.files.write import write_file
 
 
 def save(
@@ -30,12 +30,7 @@ def save(
     tensors["losses"] = torch.tensor(losses, dtype=torch.float64)
     content = safetensors.torch.save(tensors, metadata={"run": json.dumps(run)})
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(file.name + ".partial")
-    with open(partial, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, file)
+    write_file(file, content)
 
 
 def restore(file: Path, run: dict[str, str], networks: nn.Module, optimiser: torch.optim.Optimizer) -> list[float]:

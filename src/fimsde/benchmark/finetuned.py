@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fimsde._version import __version__
+from fimsde.files.outputs import new_folder
 from fimsde.model.weights import TENSORS
 from fimsde.observations import Observations
 from fimsde.sde import SDE
@@ -47,8 +48,6 @@ def _folder(weights: Path, config: FinetuneConfig, until: int, work: Path, obser
     lengths = [int(end) for found in work.glob(f"{stem}*") if (end := found.name.removeprefix(stem)).isdecimal()]
     shorter = [n for n in lengths if n < until]
     if not folder.exists() and shorter:
-        beginning = work / f"{folder.name}.copy"
-        shutil.rmtree(beginning, ignore_errors=True)
-        shutil.copytree(work / f"{stem}{max(shorter)}", beginning)
-        beginning.rename(folder)
+        with new_folder(folder) as beginning:
+            shutil.copytree(work / f"{stem}{max(shorter)}", beginning, dirs_exist_ok=True)
     return folder

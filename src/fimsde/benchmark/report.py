@@ -8,6 +8,7 @@ from fimsde.benchmark.methods import AnyMethod, Method
 from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import tables, to_csv, to_latex, to_markdown
 from fimsde.benchmark.tasks import Experiment, tasks
+from fimsde.files.outputs import new_file
 
 
 def text_tables(experiment: Experiment, cells: Sequence[Cell]) -> str:
@@ -17,11 +18,17 @@ def text_tables(experiment: Experiment, cells: Sequence[Cell]) -> str:
 
 def save_tables(experiment: Experiment, cells: Sequence[Cell], folder: Path) -> None:
     """Write the tables as .md and .tex, and every cell as .csv."""
+    latex = "\n".join(to_latex(table) for table in tables(experiment, cells, markup="latex"))
+    texts = {
+        f"{experiment}.md": f"# {experiment}\n\n{text_tables(experiment, cells)}",
+        f"{experiment}.tex": latex,
+        f"{experiment}.csv": to_csv(cells),
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{experiment}.md").write_text(f"# {experiment}\n\n{text_tables(experiment, cells)}")
-    latex = tables(experiment, cells, markup="latex")
-    (folder / f"{experiment}.tex").write_text("\n".join(to_latex(table) for table in latex))
-    (folder / f"{experiment}.csv").write_text(to_csv(cells))
+    for name, text in texts.items():
+        beginning = text.split("\n", 1)[0]
+        with new_file(folder / name, overwrite=True, signature=beginning) as file:
+            file.write_text(text, encoding="utf-8")
 
 
 def save_figures(

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import math
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fimsde.benchmark.tasks import Experiment, Task, compared_paths
 from fimsde.errors import DatasetError
+from fimsde.files.write import write_file
 from fimsde.metrics.likelihood import TransitionLikelihood
 from fimsde.metrics.vector_field import FieldError
 
@@ -86,16 +85,7 @@ def save(result: Result, folder: Path) -> None:
     file = result_file(folder, result.task, result.method, result.method_settings)
     text = json.dumps({"format": _FORMAT, **_plain(asdict(result))}, indent=1, allow_nan=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".", suffix=".tmp", delete=False) as unfinished:
-        try:
-            unfinished.write(text)
-            unfinished.flush()
-            os.fsync(unfinished.fileno())
-            os.chmod(unfinished.name, 0o644)
-            os.replace(unfinished.name, file)
-        except BaseException:
-            os.unlink(unfinished.name)
-            raise
+    write_file(file, text.encode())
 
 
 def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = False) -> list[Result]:

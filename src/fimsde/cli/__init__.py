@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> Any:
         try:
             return app(arguments)
         except FimsdeError as error:
-            typer.echo(f"fimsde: {error}", err=True)
+            typer.echo(f"fimsde: {error}".replace("pass overwrite=True to", "use --overwrite to"), err=True)
             sys.exit(2)
         except OSError as error:
             if error.errno not in _NO_PLACE:

@@ -25,7 +25,7 @@ def compare(
     Example: fimsde compare tracks.csv --time t --values x --methods ours,kramers-moyal,bisde
     """
     observations = table.read_table(data, columns)
-    from fimsde.analysis.compare import DEFAULT
+    from fimsde.analysis.compare import DEFAULT, ranked
     from fimsde.analysis.compare import Comparison as Scores
     from fimsde.analysis.compare import compare as score
     from fimsde.cli.progress import bar
@@ -36,14 +36,15 @@ def compare(
         for method in chosen:  # the split and all seeds are the same, whether methods run together or one by one
             parts.append(score(observations, [method], seed=seed))
             tell(method)
-    every = [s for part in parts for s in part.scores]
-    every.sort(key=lambda s: -float("inf") if s.likelihood is None else s.likelihood, reverse=True)
-    found = Scores(tuple(every), parts[0].num_held_out, parts[0].num_pieces)
+    found = Scores(ranked(s for part in parts for s in part.scores), parts[0].num_held_out, parts[0].num_pieces)
     typer.echo(json.dumps(_record(found), indent=1, allow_nan=False) if as_json else str(found))
 
 
 def _record(found: "Comparison") -> dict[str, object]:
     scores = [asdict(score) for score in found.scores]
     for score in scores:
-        score["likelihood"] = None if score["likelihood"] in (None, float("-inf")) else score["likelihood"]
+        score["likelihood_reason"] = score["failure"] if score["likelihood"] is None else None
+        if score["num_impossible"]:
+            count = f"{score['num_impossible']} of {found.num_held_out} held-out steps"
+            score |= {"likelihood": None, "likelihood_reason": f"{count} are impossible under this equation"}
     return {"held_out_steps": found.num_held_out, "pieces": found.num_pieces, "scores": scores}

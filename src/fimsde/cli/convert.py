@@ -13,7 +13,8 @@ def convert(
     authors_dir: Annotated[
         Path, typer.Argument(help="Local folder with the authors' config.json and model.safetensors.")
     ],
-    out_dir: Annotated[Path, typer.Argument(help="Folder to write; must not exist.")],
+    out_dir: Annotated[Path, typer.Argument(help="Folder to write.")],
+    overwrite: table.Overwrite = False,
     as_json: table.AsJson = False,
 ) -> None:
     """Convert the authors' published FIM-SDE checkpoint into weights that fimsde loads.
@@ -22,7 +23,7 @@ def convert(
     """
     from fimsde.model.convert import convert as convert_checkpoint
 
-    model = convert_checkpoint(authors_dir, out_dir)
+    model = convert_checkpoint(authors_dir, out_dir, overwrite=overwrite)
     parameters = model.config.num_parameters
     record = json.dumps({"parameters": parameters, "out": str(out_dir)})
     typer.echo(record if as_json else f"wrote {out_dir}: {parameters:,} parameters")

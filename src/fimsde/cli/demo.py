@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 from fimsde.cli import table
-from fimsde.cli.output import new_folder
+from fimsde.files.outputs import new_folder
 
 _RESAMPLES = 30
 DATA = "double_well.csv"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results; made anew.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("demo"),
     seed: table.Seed = 0,
+    overwrite: table.Overwrite = False,
     as_json: table.AsJson = False,
 ) -> None:
     """Simulate a double well, estimate its equation from the observations alone, and draw it beside the truth.
@@ -28,7 +29,7 @@ def demo(
     from fimsde.report.folder import num_steps_of_folder, summary, write_result
     from fimsde.systems.canonical import DOUBLE_WELL
 
-    with new_folder(out, replace=True) as folder:
+    with new_folder(out, overwrite=overwrite) as folder:
         (folder / DATA).write_text(demo_table(seed))
         result = estimate(table.read_table(folder / DATA, table.Columns(time="t")))
         bands = BandSettings(resamples=_RESAMPLES, seed=seed)

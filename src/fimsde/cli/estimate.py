@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from fimsde.cli import table
-from fimsde.cli.output import new_folder
 from fimsde.errors import ConfigError
+from fimsde.files.outputs import new_folder
 
 
 @table.with_columns
@@ -24,7 +24,7 @@ def estimate(
     resamples: table.Resamples = 50,
     level: table.Level = 0.9,
     seed: table.Seed = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+    overwrite: table.Overwrite = False,
     as_json: table.AsJson = False,
 ) -> None:
     """Estimate the equation behind a table of observations.
@@ -40,10 +40,8 @@ def estimate(
     table.check_bands(resamples, level)
     place = _to_origin(origin)
     observations = table.read_table(data, columns)
-    if out.is_dir() and not overwrite:
-        raise ConfigError(f"{str(out)!r} exists already. Choose another name (--out), or replace it (--overwrite).")
     model = table.find_weights(weights)
-    with new_folder(out, replace=overwrite) as folder:
+    with new_folder(out, overwrite=overwrite, inputs=[data, model]) as folder:
         from fimsde.cli.progress import bar
         from fimsde.report.folder import num_steps_of_folder, summary, write_result
 

@@ -14,11 +14,12 @@ _BUNDLED = "bundled"
 
 def export(
     model: Annotated[Path, typer.Argument(help=f"Folder of weights, or '{_BUNDLED}'.", show_default=False)],
-    out_dir: Annotated[Path, typer.Argument(help="Folder to write; must not exist.", show_default=False)],
+    out_dir: Annotated[Path, typer.Argument(help="Folder to write.", show_default=False)],
     formats: Annotated[str, typer.Option("--format", help="onnx, torch, or both with a comma between.")] = "onnx,torch",
     dims: Annotated[
         str | None, typer.Option(help="Primed models: dimensions to write, e.g. 1,2; default: all.")
     ] = None,
+    overwrite: table.Overwrite = False,
     as_json: table.AsJson = False,
 ) -> None:
     """Write encoder and query head of a model as ONNX and torch.export graphs, checked against the model.
@@ -35,7 +36,7 @@ def export(
     kinds = [word.strip() for word in formats.split(",")]
     wanted = None if dims is None else _numbers(dims)
     with bar(num_files(loaded, kinds, wanted), "export") as tell:
-        export_model(loaded, out_dir, formats=kinds, dims=wanted, progress=tell)
+        export_model(loaded, out_dir, formats=kinds, dims=wanted, overwrite=overwrite, progress=tell)
     if as_json:
         typer.echo(json.dumps({"out": str(out_dir)} | json.loads((out_dir / DESCRIPTION).read_text()), indent=1))
         return

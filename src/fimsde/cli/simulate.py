@@ -9,9 +9,10 @@ import numpy as np
 import typer
 
 from fimsde.cli import table
-from fimsde.cli.output import new_file
 from fimsde.errors import ConfigError
+from fimsde.files.outputs import new_file
 from fimsde.shapes import Array, Float64
+from fimsde.spreadsheet import neutral
 
 if TYPE_CHECKING:
     from fimsde.observations import Observations
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 _SUBSTEPS = 4
 _LONG = 1000  # rows by default, at most
+_CLOCK = ("path", "t")  # the first columns
+_SIGNATURE = ",".join(_CLOCK) + ","  # by which a table of ours is known
 
 
 @table.with_columns
 def simulate(
     source: table.Source,
     columns: table.Columns,
-    out: Annotated[Path, typer.Option(help="The table to write; must not exist.")] = Path("paths.csv"),
+    out: Annotated[Path, typer.Option(help="The table to write.")] = Path("paths.csv"),
     paths: Annotated[int, typer.Option(min=1, help="How many paths.")] = 10,
     start: Annotated[str | None, typer.Option(help="First state, e.g. 0.5,1; default: observed states.")] = None,
     duration: Annotated[float | None, typer.Option(help="Time from first to last row; default: as the data.")] = None,
@@ -33,21 +36,22 @@ def simulate(
     substeps: Annotated[int, typer.Option(min=1, help="Steps of the simulation between rows.")] = _SUBSTEPS,
     weights: table.Weights = None,
     seed: table.Seed = 0,
+    overwrite: table.Overwrite = False,
     as_json: table.AsJson = False,
 ) -> None:
     """Simulate a result, or the estimate of a table, and write the paths as a table with columns path, t and the state.
 
     Example: fimsde simulate result --paths 100 --duration 50 --step 0.1 --out paths.csv
     """
-    result = table.open_result(source, columns, weights)
     from fimsde.cli.progress import Watched, bar
     from fimsde.simulate import simulate as march
     from fimsde.tabulate import table_around
 
-    assert result.observations is not None, "an estimate has its data"
-    starts = _starts(start, paths, result.observations, seed)
-    times = _times(duration, step, result.observations)
-    with new_file(out) as file:
+    with new_file(out, overwrite=overwrite, inputs=[source], signature=_SIGNATURE) as file:
+        result = table.open_result(source, columns, weights)
+        assert result.observations is not None, "an estimate has its data"
+        starts = _starts(start, paths, result.observations, seed)
+        times = _times(duration, step, result.observations)
         sde, _ = table_around(result, result.observations)
         with bar(substeps * (len(times) - 1), "simulate") as tell:
             found = march(Watched(sde, tell), starts, times, substeps=substeps, seed=seed)
@@ -90,7 +94,7 @@ def _times(duration: float | None, step: float | None, observations: "Observatio
 def _write(file: Path, found: "Paths", names: tuple[str, ...]) -> None:
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
-        writer.writerow(["path", "t", *names])
+        writer.writerow([*_CLOCK, *map(neutral, names)])
         for k, (times, states, known) in enumerate(zip(found.times, found.values, found.mask, strict=True)):
             for t, state in zip(times[known].tolist(), states[known].tolist(), strict=True):
                 writer.writerow([k, repr(t), *map(repr, state)])

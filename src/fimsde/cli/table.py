@@ -1,8 +1,11 @@
 """The options that say what a table holds, the same for every command that reads one, and results on disk."""
 
+import csv
 import functools
+import io
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
+from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
 from fimsde.observations import Observations, read
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ Weights = Annotated[Path | None, typer.Option(help="Folder of another model; def
 Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
 Resamples = Annotated[int, typer.Option(help="Times the data are drawn again for the bands; 0: no bands.", min=0)]
 Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what fimsde wrote under that name; all else stays.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 
 
@@ -53,7 +59,7 @@ class Columns:
     """What a table holds; see the options above."""
 
     time: str | None = None
-    values: str | tuple[str, ...] | None = None  # text of the command line, names separated by commas, or the names
+    values: str | tuple[str, ...] | None = None  # names, or text of the command line: see `join_names`
     path: str | None = None
     dt: float | None = None
     time_unit: str | None = None
@@ -69,7 +75,16 @@ class Columns:
         """Columns of the state; None for all that are left."""
         if not self.values:
             return None
-        return [v.strip() for v in self.values.split(",")] if isinstance(self.values, str) else list(self.values)
+        if not isinstance(self.values, str):
+            return list(self.values)
+        return [name.strip() for name in next(csv.reader([self.values], skipinitialspace=True))]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Names of columns as one option: separated by commas, in quotes where they hold one."""
+    target = io.StringIO()
+    csv.writer(target, lineterminator="").writerow(names)
+    return target.getvalue()
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
@@ -173,7 +188,7 @@ def _clock(file: Path, separator: str | None) -> str | None:
         return found[0] if found else None
     raise InvalidObservationsError(
         f"{'more than one' if found else 'no'} column is called t or time; the columns are {listing(head)}. "
-        f"Name the column (--time) or the constant gap (--dt).{_hint(head)}"
+        f"Name the column (--time) or the constant gap (--dt).{_hint(head) or _seems(file, separator)}"
     )
 
 
@@ -186,6 +201,22 @@ def _hint(head: list[str]) -> str:
     if all(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", name, re.IGNORECASE) for name in head):
         return " The first line holds numbers: put a line with names above it."
     return ""
+
+
+def _seems(file: Path, separator: str | None) -> str:
+    """What the columns look like, as options."""
+    from fimsde.columns import guess, look
+    from fimsde.tables import open_table
+
+    try:
+        found = guess(look(open_table(file, None, None, separator, None)))
+    except FimsdeError:
+        return ""
+    if found.time is None or not found.values:
+        return ""
+    options = {"--time": found.time, "--path": found.path, "--values": join_names(found.values[:3])}
+    words = [word for option, name in options.items() if name for word in (option, name)]
+    return f" It looks like {shlex.join(words)}."
 
 
 def _as_option(match: re.Match[str]) -> str:

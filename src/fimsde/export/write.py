@@ -16,8 +16,8 @@ from fimsde.estimation import bundled_model
 from fimsde.export.graphs import ANSWERS, ENCODED, EncoderGraph, HeadGraph
 from fimsde.export.inputs import bank_inputs, describe, token_inputs
 from fimsde.export.trace import SUFFIX, Arrays, Format, Graph, difference, require_extra, to_program, trace
+from fimsde.files.outputs import check_new, write_folder
 from fimsde.model.fim import FIMSDE
-from fimsde.model.weights import write_folder
 from fimsde.normalise import fit_normaliser
 from fimsde.observations import read
 from fimsde.report.origin import model_hash
@@ -39,6 +39,7 @@ def export_model(
     *,
     formats: Sequence[str] = FORMATS,
     dims: Sequence[int] | None = None,
+    overwrite: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
     """Write encoder and query head of a model as graphs that run without this package; see docs/export.md.
@@ -51,11 +52,11 @@ def export_model(
         out: A new folder; it appears when it is complete.
         formats: "onnx" (needs the extra `export`), "torch" (`torch.export.load` reads it), or both.
         dims: Primed models: the state dimensions to write, each a pair of graphs of its own; default: 1, 2 and 3.
+        overwrite: Whether a folder of that name that this package made may be replaced.
         progress: Called with a few words after every file; see `num_files`.
     """
     target = Path(out)
-    if target.exists():
-        raise ConfigError(f"{str(target)!r} exists already. Choose another name or remove it.")
+    check_new(target, overwrite=overwrite)
     unknown = [kind for kind in formats if kind not in FORMATS]
     if unknown or not formats:
         raise ConfigError(f"format {', '.join(unknown) or 'missing'}; expected some of {', '.join(FORMATS)}.")
@@ -83,7 +84,7 @@ def export_model(
                 tell(name)
             graphs.append(record | {"differences": differences})
     files[DESCRIPTION] = (json.dumps(_description(model, graphs), indent=1) + "\n").encode()
-    write_folder(target, files)
+    write_folder(target, files, overwrite=overwrite)
     return target
 
 

@@ -5,7 +5,6 @@ The file name is a hash of the paths and of the kernel, so a file cannot belong 
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from safetensors.numpy import load, save
 
 from fimsde.errors import DatasetError
 from fimsde.files.place import no_place
+from fimsde.files.write import write_file
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
 from fimsde.shapes import Array, Float
 
@@ -60,22 +60,9 @@ def _read(file: Path, num_paths: int, levels: int) -> SelfGram:
 
 
 def _write(file: Path, gram: SelfGram) -> None:
-    """Write under another name first, so that a file with its final name is always complete."""
     content = save({"gram": gram.gram, "self_levels": gram.self_levels})
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write_atomically(file, content)
+        write_file(file, content)
     except OSError as error:
         raise no_place(file.parent, "--cache", error) from None
-
-
-def _write_atomically(file: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".gram-", delete=False) as unfinished:
-        try:
-            unfinished.write(content)
-            unfinished.flush()
-            os.fsync(unfinished.fileno())
-            os.replace(unfinished.name, file)
-        except BaseException:
-            os.unlink(unfinished.name)
-            raise

@@ -12,6 +12,8 @@ from fimsde.observations import Observations
 from fimsde.sde import SDE
 from fimsde.transitions import to_transitions
 
+_FARTHEST = 38.0  # standard deviations: erfc(39 / sqrt(2)) is zero in double precision, erfc(38 / sqrt(2)) is not
+
 
 @dataclass(frozen=True)
 class TransitionLikelihood:
@@ -24,12 +26,15 @@ class TransitionLikelihood:
         num_transitions: Number of transitions.
         num_invalid: Transitions at whose start the drift is not finite, or the diffusion NaN (a negative g), infinite
             or zero.
+        num_impossible: These, and those more than 38 standard deviations away: their probability is zero to the last
+            digit of a double, and how large the mean is depends on nothing but the rounding of a diffusion near zero.
     """
 
     mean: float
     mean_of_valid: float
     num_transitions: int
     num_invalid: int
+    num_impossible: int = 0
 
 
 def transition_likelihood(sde: SDE, obs: Observations) -> TransitionLikelihood:
@@ -46,14 +51,17 @@ def transition_likelihood(sde: SDE, obs: Observations) -> TransitionLikelihood:
         )
     dtau = steps.dtau[:, None]
     drift, diffusion = sde.drift(steps.y), sde.diffusion(steps.y)
-    is_valid = np.all(np.isfinite(drift) & np.isfinite(diffusion) & (diffusion > 0), axis=1)
-    std = diffusion[is_valid] * np.sqrt(dtau[is_valid])
-    residual = (steps.dy[is_valid] - drift[is_valid] * dtau[is_valid]) / std
-    log_density = -0.5 * residual**2 - np.log(std) - 0.5 * np.log(2 * np.pi)  # (valid, dim)
+    with np.errstate(all="ignore"):  # what is not finite is counted
+        every_std = diffusion * np.sqrt(dtau)
+        is_valid = np.all(np.isfinite(drift) & np.isfinite(diffusion) & (every_std > 0), axis=1)
+        std = every_std[is_valid]
+        residual = (steps.dy[is_valid] - drift[is_valid] * dtau[is_valid]) / std
+        log_density = -0.5 * residual**2 - np.log(std) - 0.5 * np.log(2 * np.pi)  # (valid, dim)
     mean_of_valid = float(log_density.mean()) if is_valid.any() else float("nan")
     return TransitionLikelihood(
         mean=mean_of_valid if is_valid.all() else float("-inf"),
         mean_of_valid=mean_of_valid,
         num_transitions=len(steps),
         num_invalid=int(np.sum(~is_valid)),
+        num_impossible=int(np.sum(~is_valid) + np.sum(np.any(np.abs(residual) > _FARTHEST, axis=1))),
     )

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fimsde.errors import CheckpointError, ConfigError
+from fimsde.errors import ConfigError
+from fimsde.files.outputs import check_new
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import read_header, read_json, read_tensors, refuse_pickles
@@ -22,21 +23,21 @@ _STACKS = {"drift": "operator_drift", "diffusion": "operator_diffusion", "log_va
 _UNUSED = "phi_0."  # a map in their state dict that no computation touches
 
 
-def convert(authors_dir: str | Path, out_dir: str | Path) -> FIMSDE:
+def convert(authors_dir: str | Path, out_dir: str | Path, *, overwrite: bool = False) -> FIMSDE:
     """Read the authors' checkpoint, write it as a folder of weights, and return the model.
 
     Args:
         authors_dir: Local folder with their config.json and model.safetensors.
-        out_dir: Folder to write; must not exist.
+        out_dir: Folder to write; must not exist unless `overwrite` is set.
+        overwrite: Whether a folder of that name that this package made may be replaced.
     """
     source = Path(authors_dir)
-    if Path(out_dir).exists():
-        raise CheckpointError(f"{out_dir} exists already. Choose another name.")
+    check_new(out_dir, overwrite=overwrite, inputs=[source])
     refuse_pickles(source)
     model = FIMSDE(authors_config(read_json(source / CONFIG)), seed=None)
     model.load_state_dict(_read_state(source / TENSORS, model), assign=True)
     record = {"origin": "converted from the authors' published checkpoint"}
-    model.save_pretrained(out_dir, training=record)
+    model.save_pretrained(out_dir, training=record, overwrite=overwrite)
     model.training_record = record
     return model.eval()
 

@@ -184,7 +184,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         Args:
             folder: Where to; must not exist unless `overwrite` is set.
             training: How the weights came about; by default what they were loaded with.
-            overwrite: Replace an existing folder.
+            overwrite: Replace a folder of that name that this package made. What others put there stays.
             config, model_card_kwargs: Unused; `push_to_hub` passes them.
         """
         record = self.training_record if training is None else training

@@ -1,9 +1,6 @@
 """Weights on disk: a folder with config.json, model.safetensors, README.md and training.json."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from huggingface_hub import snapshot_download
 from torch import Tensor
 
 from fimsde.errors import CheckpointError
+from fimsde.files.outputs import write_folder
 from fimsde.model.config import ModelConfig
 from fimsde.model.untrusted import non_finite, raise_all, read_json, refuse_pickles
 
@@ -85,62 +83,6 @@ def write_weights(
         TRAINING: (json.dumps(dict(training), indent=2, allow_nan=False) + "\n").encode(),
     }
     write_folder(folder, files, overwrite=overwrite)
-
-
-def write_folder(folder: Path, files: Mapping[str, bytes], *, overwrite: bool = False) -> None:
-    """Write files into a new folder that appears under its name only when all of them are on disk.
-
-    With `overwrite` an existing folder is moved aside first and removed last; no mixture of the two ever exists.
-    """
-    folder = Path(os.path.abspath(folder))
-    if folder.exists() and not overwrite:
-        raise CheckpointError(f"{folder} exists already. Choose another name, or pass overwrite=True to replace it.")
-    partial: Path | None = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
-        partial.chmod(0o755)
-        for name, content in files.items():
-            _write_file(partial / name, content)
-        _sync(partial)
-        _move_into_place(partial, folder)
-        _sync(folder.parent)
-    except OSError as error:
-        raise CheckpointError(
-            f"{folder} cannot be written: {error.strerror}. What was there before is unchanged."
-        ) from error
-    finally:
-        if partial is not None:
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _move_into_place(partial: Path, folder: Path) -> None:
-    if not folder.exists():
-        partial.rename(folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
-    folder.rename(old)
-    try:
-        partial.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _card(config: ModelConfig, training: Mapping[str, Any]) -> str:

@@ -170,6 +170,13 @@ def _draw_stream(axes: Axes, plane: Plane, result: Result) -> None:
     speed = _in_deviations(plane.drift[..., [i, j]], result, plane, (i, j)).T
     norm = Normalize(0, percentiles(speed, plane.inside.T)[1])
     u, v = plane.drift[..., i].T, plane.drift[..., j].T
+    for axis in (i, j):
+        gaps = np.diff(plane.nodes(axis))
+        if not np.allclose(gaps, gaps.mean(), rtol=1e-6):
+            raise ConfigError(
+                f"{result.names[axis]!r} lies so far from zero that its digits do not resolve a picture. Subtract an "
+                "offset, e.g. with observations.with_units(offset=...)."
+            )
     stream = axes.streamplot(
         plane.nodes(i), plane.nodes(j), u, v, color=speed, norm=norm, cmap=style.SIZES, density=1.05, linewidth=0.9,
         arrowsize=0.8, zorder=2,

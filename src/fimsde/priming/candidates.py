@@ -9,7 +9,15 @@ import numpy as np
 
 from fimsde.priming import compiled, monomials
 from fimsde.priming.cells import BANDWIDTHS, Cells, gather_cells, kernel_time
-from fimsde.priming.fit import Posterior, Scales, block_lengths, fit_block, fit_step, residual_windows
+from fimsde.priming.fit import (
+    Posterior,
+    Scales,
+    block_lengths,
+    fit_block,
+    fit_step,
+    has_noisy_windows,
+    residual_windows,
+)
 from fimsde.priming.memory import keep_freed_memory
 from fimsde.priming.origin import Belief, shrunk, sparse_averages
 from fimsde.priming.smooth import local_corrections
@@ -129,7 +137,7 @@ def _make_bank(tr: Transitions, origin: Float64[Array, " dim"] | None) -> Bank:
     fits = (step, block)
     drift = _drift_candidates(step.drift, block.drift, scales.speed, origin)
     diffusion_sq = _diffusion_candidates(step.diffusion_sq, block.diffusion_sq, scales.diffusion_rate, origin)
-    noisy = bool(scales.noise_score.max() > _NOISY)
+    noisy = bool(scales.noise_score.max() > _NOISY) and has_noisy_windows(series, scales)
     left_over = residual_windows(series, scales, fits[noisy], noisy=noisy)
     cells, label = gather_cells(left_over)
     drift_left, diffusion_left = local_corrections(cells, label, left_over, scales.diffusion_rate, noisy=noisy)

@@ -163,6 +163,12 @@ class LeftOver:
     expected: Float64[Array, "windows dim"]
 
 
+def has_noisy_windows(series: Series, scales: Scales) -> bool:
+    """Whether any path is long enough for the hats that the noise demands."""
+    m = int(np.median(block_lengths(scales, series)))
+    return any(len(c.length) > 0 for c in hat_windows(series, m, scales.noise_var))
+
+
 def residual_windows(series: Series, scales: Scales, fit: PolynomialFit, *, noisy: bool) -> LeftOver:
     """Residuals of a fit: of single steps, or of hats as long as the noise demands."""
     m = int(np.median(block_lengths(scales, series))) if noisy else 1

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.files.lock import LOCK, only_one
+from fimsde.files.write import partial_files
 from fimsde.prior.equation import Equation, draw_equation
 from fimsde.prior.manifest import (
     MANIFEST_FILE,
@@ -26,7 +27,7 @@ from fimsde.prior.manifest import (
     read_settings,
     record,
 )
-from fimsde.prior.shards import Shard, pack, parse_shard, partial_files, shard_bytes, write_atomically
+from fimsde.prior.shards import Shard, pack, parse_shard, shard_bytes, write_atomically
 
 
 def generate(

@@ -7,7 +7,6 @@ that a reader in another language can train without evaluating polynomials.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fimsde.errors import DatasetError
+from fimsde.files.write import write_file
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.corruption import Corruption
 from fimsde.prior.equation import Equation
@@ -171,31 +171,11 @@ def _offsets(config: PriorConfig, tensors: Mapping[str, Array], name: str) -> di
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that its name only ever stands for complete content, whenever the process or machine stops."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.partial")
+    """`write_file` with an error that says how to go on."""
     try:
-        with open(partial, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
+        write_file(path, content)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise DatasetError(
             f"cannot write {path.name} in {path.parent}: {error.strerror}. "
             "What is finished stays valid; free space or restore permissions, and run the same command again."
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def partial_files(folder: Path, name: str) -> list[Path]:
-    """What interrupted writers left behind of the files called `name` (a pattern)."""
-    return list(folder.glob(f".{name}.*.partial"))

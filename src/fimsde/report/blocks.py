@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
 
@@ -41,20 +42,19 @@ class Image:
     content: bytes
     alt: str
     caption: str = ""
-    mime: str = "image/png"
-    share: float | None = None  # of the width of the page; None: as large as it is
+    share: float = 1.0  # of the width of the page
     narrow: bytes | None = None  # the same for a narrow page
     kind: str = "image"
 
     @property
     def source(self) -> str:
         """The picture as the address of an image."""
-        return _address(self.content, self.mime)
+        return _address(self.content)
 
     @property
     def narrow_source(self) -> str | None:
         """The picture for a narrow page, if it has one of its own."""
-        return None if self.narrow is None else _address(self.narrow, self.mime)
+        return None if self.narrow is None else _address(self.narrow)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,43 @@ class Code:
     kind: str = "code"
 
 
-Block = Paragraph | Note | Table | Image | Code
+@dataclass(frozen=True)
+class Piece:
+    """A few characters of a formula: plain, the name of a component, a power or an index."""
+
+    text: str
+    style: Literal["plain", "name", "power", "index"] = "plain"
+
+
+@dataclass(frozen=True)
+class FormulaLine:
+    """An equation as groups of pieces between which a line may be broken, and in plain text for who cannot see it."""
+
+    groups: tuple[tuple[Piece, ...], ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Equations one below the other."""
+
+    lines: tuple[FormulaLine, ...]
+    kind: str = "formula"
+
+    @property
+    def html(self) -> str:
+        """The formula as HTML that carries its own style; every text is escaped."""
+        font = "font: 1.05em/1.7 'STIX Two Text', Cambria, Georgia, serif; overflow-wrap: anywhere"
+        hanging = "padding-left: 2em; text-indent: -2em"
+        lines = [
+            f'<p role="math" aria-label="{escape(line.text)}" style="{hanging}">'
+            f"{' '.join(map(_group, line.groups))}</p>"
+            for line in self.lines
+        ]
+        return f'<div class="formula" style="{font}">{"".join(lines)}</div>'
+
+
+Block = Paragraph | Note | Table | Image | Code | Formula
 
 
 @dataclass(frozen=True)
@@ -88,5 +124,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "")
     return Table(tuple(head), tuple(tuple(row) for row in rows), caption)
 
 
-def _address(content: bytes, mime: str) -> str:
-    return f"data:{mime};base64,{b64encode(content).decode()}"
+def _group(pieces: tuple[Piece, ...]) -> str:
+    """Pieces that stay on one line if it is long enough."""
+    tags = {"plain": "{}", "name": "<i>{}</i>", "power": "<sup>{}</sup>", "index": "<sub>{}</sub>"}
+    inner = "".join(tags[piece.style].format(escape(piece.text)) for piece in pieces)
+    return f'<span style="display: inline-block; max-width: 100%; text-indent: 0; line-height: 1.4">{inner}</span>'
+
+
+def _address(content: bytes) -> str:
+    return f"data:image/png;base64,{b64encode(content).decode()}"

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fimsde._version import __version__
+from fimsde.analysis.agreement import Agreement, compare_fixed_points
 from fimsde.analysis.box import checked
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
@@ -47,6 +49,13 @@ class Findings:
     checks: Checks | str
     equation: Equation | str
 
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """Fixed points of field and formula side by side; None if one of them could not be computed."""
+        if isinstance(self.points, str) or isinstance(self.equation, str):
+            return None
+        return compare_fixed_points(self.result, self.equation, self.points)
+
     def record(self) -> dict[str, Any]:
         """The findings in numbers, ready for JSON: units of the data, null for what is not finite."""
         obs = self.observations
@@ -68,7 +77,7 @@ class Findings:
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         if not isinstance(self.points, str):
-            yield "fixed_points", [_point(p) for p in self.points]
+            yield "fixed_points", [self._field_point(k, p) for k, p in enumerate(self.points)]
         if isinstance(d := self.density, StationaryDensity):
             numbers = {"mean": d.mean().tolist(), "variance": d.variance().tolist(), "distance": d.distance()}
             yield "stationary_density", numbers | {"unsupported_share": d.unsupported_share}
@@ -78,7 +87,32 @@ class Findings:
             keys = ("name", "status", "number", "sentence", "next_step")
             yield "verdicts", [{key: getattr(v, key) for key in keys} for v in self.checks]
         if isinstance(e := self.equation, Equation):
-            yield "equation", {"text": str(e), "latex": e.latex(), "python": e.code()}
+            yield (
+                "equation",
+                {
+                    "text": str(e),
+                    "latex": e.latex(),
+                    "python": e.code(),
+                    "remarks": list(e.remarks()),
+                    "explained": {
+                        "drift": e.drift_terms.explained.tolist(),
+                        "diffusion_sq": e.diffusion_sq_terms.explained.tolist(),
+                    },
+                }
+                | self._formula_points(),
+            )
+
+    def _field_point(self, number: int, point: FixedPoint) -> dict[str, Any]:
+        if self.agreement is None:
+            return _point(point)
+        partner = self.agreement.in_formula(number)
+        return _point(point) | {"in_formula": None if partner is None else partner.x.tolist()}
+
+    def _formula_points(self) -> dict[str, Any]:
+        if (agreement := self.agreement) is None:
+            return {}
+        points = [_point(p) for p in agreement.formula_points]
+        return {"fixed_points": points, "fixed_points_compared": agreement.sentence}
 
 
 def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Findings:

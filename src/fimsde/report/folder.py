@@ -13,6 +13,7 @@ from fimsde.plots import BandSettings
 from fimsde.report.findings import Progress, find
 from fimsde.report.page import Page, make_page, num_steps
 from fimsde.sde import SDE
+from fimsde.spreadsheet import neutral
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
 _NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
@@ -54,7 +55,7 @@ def write_result(
     tell = progress or (lambda label: None)
     found = find(result, seed, tell)
     page = make_page(found, bands, truth=truth, progress=tell)
-    page.write(folder / "report.html")
+    (folder / "report.html").write_text(page.html(), encoding="utf-8")
     write_fields(result, folder / "fields.csv", bands)
     tell("grid")
     (folder / "fields.png").write_bytes(page.picture)
@@ -79,7 +80,7 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
     numbers = np.concatenate([x, *columns.values()], axis=1)
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
-        writer.writerow(head)
+        writer.writerow(map(neutral, head))
         for row, near in zip(numbers.tolist(), result.inside(x).tolist(), strict=True):
             writer.writerow([*map(repr, row), int(near)])
 
@@ -91,6 +92,8 @@ def summary(record: dict[str, Any]) -> str:
         lines.append(record["equation"]["text"])
     for point in record.get("fixed_points", []):
         lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
+    if "fixed_points_compared" in record.get("equation", {}):
+        lines.append(record["equation"]["fixed_points_compared"])
     doubts = [v for v in record.get("verdicts", []) if v["status"] != "good"]
     lines += [f"{v['status']}: {v['name']}: {v['sentence']} {v['next_step']}".rstrip() for v in doubts]
     lines += record["remarks"]

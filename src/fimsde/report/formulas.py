@@ -1,41 +1,104 @@
-"""Formulas as pictures, set by matplotlib: no script and no font is needed to read them."""
+"""Formulas as text with marks, broken only between terms: no script, no font and no picture is needed to read them."""
 
-import io
-import re
+from collections.abc import Sequence
 
-import matplotlib
-from matplotlib.font_manager import FontProperties
-from matplotlib.mathtext import math_to_image
+from fimsde.analysis import formula
+from fimsde.analysis.equation import Equation
+from fimsde.analysis.formula import digits_of, plain_number, text_factors
+from fimsde.analysis.naming import on_one_line
+from fimsde.analysis.polynomials import Polynomials
+from fimsde.analysis.remarks import left_out
+from fimsde.report.blocks import Formula, FormulaLine, Piece
 
-from fimsde.analysis.equation import Equation, Polynomials
-from fimsde.report.blocks import Image
-
-
-def formula_images(equation: Equation) -> tuple[Image, ...]:
-    """One picture per component."""
-    lines = re.sub(r"\\(begin|end)\{aligned\}", "", equation.latex()).split(r"\\")
-    texts = str(equation).splitlines()
-    return tuple(_image(line, text) for line, text in zip(lines, texts, strict=False))
+_MINUS = "\N{MINUS SIGN}"
 
 
-def terms(polynomials: Polynomials, component: int, symbols: tuple[str, ...]) -> list[tuple[str, str, str]]:
+def formula_block(equation: Equation) -> Formula:
+    """One line per component; terms are not broken unless they are longer than the page is wide."""
+    texts = formula.text(equation).splitlines()
+    return Formula(tuple(FormulaLine(_groups(equation, j), text) for j, text in enumerate(texts)))
+
+
+def terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[str, str, str]]:
     """Term, coefficient and standard error of everything that was kept for a component."""
-    rows = []
+    rows, factors = [], text_factors(equation)
     for k, powers in enumerate(polynomials.exponents):
         coefficient, error = polynomials.coefficients[component, k], polynomials.standard_errors[component, k]
         if coefficient:
-            rows.append((_monomial(powers.tolist(), symbols), f"{coefficient:.4g}", f"{error:.2g}"))
+            digits = max(4, digits_of(polynomials, component))
+            number = plain_number(float(coefficient), digits)
+            rows.append((formula.monomial(powers.tolist(), factors) or "1", number, f"{error:.2g}"))
     return rows
 
 
-def _image(line: str, text: str) -> Image:
-    target = io.BytesIO()
-    with matplotlib.rc_context({"mathtext.fontset": "cm", "svg.hashsalt": "fimsde"}):
-        formula = " ".join(line.replace("&", "").split())
-        math_to_image(f"${formula}$", target, prop=FontProperties(size=13), dpi=96, format="svg")
-    return Image(target.getvalue(), alt=text, mime="image/svg+xml")
+def left_out_text(equation: Equation) -> str:
+    """All terms that were left out, with the intervals of their coefficients; empty without data."""
+    lines = []
+    for j, name in enumerate(equation.names):
+        for what, polynomials in (("drift", equation.drift_terms), ("g", equation.diffusion_sq_terms)):
+            rows = left_out(equation, polynomials, j, polynomials.degree)
+            lines += [f"{what} of {on_one_line(name)}: {t} between {a:.3g} and {b:.3g}" for t, a, b in rows]
+    return "\n".join(lines)
 
 
-def _monomial(powers: list[int], symbols: tuple[str, ...]) -> str:
-    factors = [s if p == 1 else f"{s}^{p}" for s, p in zip(symbols, powers, strict=True) if p]
-    return " ".join(factors) or "1"
+def _groups(equation: Equation, component: int) -> tuple[tuple[Piece, ...], ...]:
+    """The pieces of a line; a line may be broken between groups."""
+    drift, g = (
+        _terms(equation, p, component) or [(Piece("0"),)] for p in (equation.drift_terms, equation.diffusion_sq_terms)
+    )
+    drift = _enclosed("(", drift, ")") if len(drift) > 1 else drift
+    wiener = [Piece(" dW"), *([Piece(str(component + 1), "index")] if equation.dim > 1 else [])]
+    g = _enclosed("+ \N{SQUARE ROOT}(", g, ")")
+    left = (Piece("d"), _name(equation.names[component]), Piece(" ="))
+    return (left, *drift[:-1], (*drift[-1], Piece(" dt")), *g[:-1], (*g[-1], *wiener))
+
+
+def _terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[Piece, ...]]:
+    out: list[tuple[Piece, ...]] = []
+    digits = digits_of(polynomials, component)
+    for coefficient, powers in formula.terms(polynomials, component):
+        sign = _MINUS if coefficient < 0 else "+" if out else ""
+        number = plain_number(abs(coefficient), digits)
+        product = _product(equation, powers)
+        shown = [Piece(f"{sign}\N{NO-BREAK SPACE}" if out else sign)] if sign else []
+        if not product or number != "1":
+            shown += [*_number(number), *([Piece(" ")] if product else [])]
+        out.append((*shown, *product))
+    return out
+
+
+def _product(equation: Equation, powers: Sequence[int]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for name, origin, power in zip(equation.names, equation.origin.tolist(), powers, strict=True):
+        if not power:
+            continue
+        if pieces:
+            pieces.append(Piece(" \N{MIDDLE DOT}\N{NO-BREAK SPACE}"))
+        is_word = name.isidentifier()
+        if origin:
+            minus, size = (_MINUS, origin) if origin > 0 else ("+", -origin)
+            pieces += [Piece("("), _name(name), Piece(f" {minus} "), *_number(plain_number(size)), Piece(")")]
+        elif is_word or power == 1:
+            pieces.append(_name(name))
+        else:
+            pieces += [Piece("("), _name(name), Piece(")")]
+        if power > 1:
+            pieces.append(Piece(str(power), "power"))
+    return pieces
+
+
+def _enclosed(before: str, groups: list[tuple[Piece, ...]], after: str) -> list[tuple[Piece, ...]]:
+    first = [(Piece(before), *groups[0]), *groups[1:]]
+    return [*first[:-1], (*first[-1], Piece(after))]
+
+
+def _name(name: str) -> Piece:
+    return Piece(on_one_line(name), "name")
+
+
+def _number(shown: str) -> list[Piece]:
+    mantissa, _, exponent = shown.partition("e")
+    if not exponent:
+        return [Piece(shown)]
+    power = exponent.lstrip("+").lstrip("0") if not exponent.startswith("-") else _MINUS + exponent[1:].lstrip("0")
+    return [Piece("10" if mantissa == "1" else f"{mantissa} \N{MULTIPLICATION SIGN} 10"), Piece(power, "power")]

@@ -1,7 +1,5 @@
 """Result -> report.html: sections one after the other, then one file that appears complete or not at all."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fimsde._version import __version__
 from fimsde.analysis.result import Result
-from fimsde.errors import ConfigError
+from fimsde.files.outputs import new_file
 from fimsde.plots import BandSettings
 from fimsde.plots.bands import has_band
 from fimsde.report import sections
@@ -19,6 +17,7 @@ from fimsde.report.blocks import Image, Section
 from fimsde.report.findings import STEPS, Findings, Progress, find
 from fimsde.sde import SDE
 
+SIGNATURE = '<meta name="generator" content="fimsde '  # in every page: how one of ours is known
 _SECTIONS = 8
 
 
@@ -35,11 +34,9 @@ class Page:
         images = [block for section in self.sections for block in section.blocks if isinstance(block, Image)]
         return images[0].content
 
-    def write(self, path: str | Path) -> Path:
-        """Write the page as one HTML file, which is replaced if it exists."""
-        target = _checked(path)
-        _write(target, render(self.title, self.sections))
-        return target
+    def html(self) -> str:
+        """The page as one file, which needs no other."""
+        return render(self.title, self.sections)
 
 
 def num_steps(result: Result, bands: BandSettings) -> int:
@@ -68,20 +65,23 @@ def write_report(
     *,
     bands: BandSettings | None = None,
     seed: int = 0,
+    overwrite: bool = True,
     progress: Progress | None = None,
 ) -> Path:
     """Write a page about a result and its data.
 
     Args:
         result: Any result with observations, of up to three components.
-        path: The file; replaced if it exists.
+        path: The file.
         bands: How bands are made.
         seed: Seed of simulations and checks.
+        overwrite: Whether an earlier page of this kind may be replaced; any other file stays.
         progress: Called with a few words after every step; see `num_steps`.
     """
-    target = _checked(path)
-    found = find(result, seed, progress)
-    return make_page(found, bands or BandSettings(seed=seed), progress=progress).write(target)
+    with new_file(path, overwrite=overwrite, signature=SIGNATURE) as file:
+        page = make_page(find(result, seed, progress), bands or BandSettings(seed=seed), progress=progress)
+        file.write_text(page.html(), encoding="utf-8")
+    return Path(path)
 
 
 def render(title: str, made: Sequence[Section]) -> str:
@@ -114,26 +114,3 @@ def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress:
     ):
         yield make()
         progress(label)
-
-
-def _checked(path: str | Path) -> Path:
-    target = Path(path)
-    if not target.absolute().parent.is_dir() or target.is_dir():
-        raise ConfigError(f"cannot write {str(target)!r}: its folder is missing, or it is one. Choose a file name.")
-    return target
-
-
-def _write(target: Path, text: str) -> None:
-    partial = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".partial", dir=target.absolute().parent)
-        partial = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        partial.chmod(0o644)
-        partial.replace(target)
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}. Choose another place.") from error
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)

@@ -4,7 +4,10 @@ from collections.abc import Callable
 
 from fimsde import plots
 from fimsde._version import __version__
-from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.agreement import Agreement
+from fimsde.analysis.equation import Equation
+from fimsde.analysis.fixed_points import FixedPoint, place
+from fimsde.analysis.remarks import little_drift, open_terms
 from fimsde.analysis.result import Result
 from fimsde.errors import FimsdeError
 from fimsde.plots import BandSettings, Picture, to_png
@@ -13,11 +16,13 @@ from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
 from fimsde.report.findings import Findings
-from fimsde.report.formulas import formula_images, terms
+from fimsde.report.formulas import formula_block, left_out_text, terms
 from fimsde.report.origin import data_hash, versions, weights_hash
 from fimsde.sde import SDE
+from fimsde.shapes import Array, Float64
 
 _DIGITS = 4
+_NO_BREAK, _MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 _CITATION = """\
 Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \
 Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
@@ -58,10 +63,12 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
         )
     ]
     if has_band(result) and bands.resamples:
+        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed))
         blocks.append(
             Paragraph(
                 f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
                 f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
+                + (f" {skipped} of the draws could not be estimated and do not count." if skipped else "")
             )
         )
     else:
@@ -78,6 +85,8 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
 def landscape(found: Findings) -> Section:
     """Fixed points, potential, stationary density."""
     result, blocks = found.result, [_fixed_points(found)]
+    if found.agreement is not None:
+        blocks.append(_agreement(found.agreement))
     if result.dim > 2:
         blocks.append(Paragraph("Potential and stationary density are computed in one and two dimensions."))
     elif isinstance(density := found.density, str):
@@ -134,21 +143,43 @@ def equation(found: Findings) -> Section:
     rows: list[tuple[str, ...]] = []
     for j, name in enumerate(formula.names):
         for what, polynomials in (("drift", formula.drift_terms), ("g", formula.diffusion_sq_terms)):
-            rows += [(f"{what} of {name}", *row) for row in terms(polynomials, j, formula.symbols)]
-    explained = min(float(p.explained.min()) for p in (formula.drift_terms, formula.diffusion_sq_terms))
-    shifts = [f"{s} - {o:g}" for s, o in zip(formula.symbols, formula.origin, strict=True) if o]
-    origin = f" Terms are in powers of {', '.join(shifts)}." if shifts else ""
+            rows += [(f"{what} of {name}", *row) for row in terms(formula, polynomials, j)]
     blocks: list[Block] = [
         Paragraph(
             "Sparse polynomials read out of the estimated fields where data are; terms were kept by the Bayesian "
-            f"information criterion. They explain at least {explained:.1%} of the mean square of every field.{origin}"
+            "information criterion, and the variance rate under the root is positive at every observed state. "
+            + _explained(formula)
         ),
-        *formula_images(formula),
+        formula_block(formula),
+        *(Note("caution", f"{_sentence(said)}.") for said in little_drift(formula)),
+        *([_agreement(found.agreement)] if found.agreement is not None else []),
+        *(Paragraph(f"{_sentence(said)}.") for said in open_terms(formula)),
         table(("field", "term", "coefficient", "standard error"), rows),
+        *([Code(text, "Terms that were left out, with 95 % intervals")] if (text := left_out_text(formula)) else []),
         Code(formula.latex(), "LaTeX"),
         Code(formula.code(), "Python code"),
     ]
     return Section("equation", "Equation", tuple(blocks))
+
+
+def _explained(formula: Equation) -> str:
+    """How much of the fields the formula is, for components that have a formula."""
+    shares = [
+        float(share)
+        for p in (formula.drift_terms, formula.diffusion_sq_terms)
+        for share, coefficients in zip(p.explained, p.coefficients, strict=True)
+        if coefficients.any()
+    ]
+    if not shares:
+        return "There are none."
+    return (
+        f"They explain at least {max(min(shares), 0.0):.1%} of the mean square of every field of which a term was kept."
+    )
+
+
+def _agreement(agreement: Agreement) -> Note:
+    """What is said about fixed points where both the table and the formula are shown."""
+    return Note("good" if agreement.is_complete else "caution", agreement.sentence, "Fixed points")
 
 
 def reproducibility(found: Findings, bands: BandSettings) -> Section:
@@ -175,7 +206,16 @@ def _fixed_points(found: Findings) -> Block:
     if not points:
         return Paragraph("The drift vanishes nowhere in the range of the data: no fixed point.")
     head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
-    return table(head, [_point(p) for p in points], "States at which the drift vanishes.")
+    low, high = found.observations.box()
+    rows = [_point(p, high - low) for p in points]
+    if (agreement := found.agreement) is not None:
+        head = (*head, "in the formula")
+        partners = [agreement.in_formula(k) for k in range(len(points))]
+        rows = [
+            (*row, "no" if p is None else f"at {', '.join(place(p.x, high - low))}")
+            for row, p in zip(rows, partners, strict=True)
+        ]
+    return table(head, rows, "States at which the drift vanishes.")
 
 
 def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
@@ -194,9 +234,9 @@ def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
     return blocks
 
 
-def _point(point: FixedPoint) -> tuple[str, ...]:
+def _point(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, ...]:
     return (
-        *(f"{x:.{_DIGITS}g}" for x in point.x),
+        *place(point.x, width),
         point.kind,
         ", ".join(_complex(e) for e in point.eigenvalues),
         "yes" if point.inside else "no",
@@ -206,7 +246,7 @@ def _point(point: FixedPoint) -> tuple[str, ...]:
 def _complex(number: complex) -> str:
     if abs(number.imag) < 1e-9 * max(abs(number), 1e-300):
         return f"{number.real:.3g}"
-    return f"{number.real:.3g} {'+' if number.imag > 0 else '-'} {abs(number.imag):.3g}i"
+    return f"{number.real:.3g}{_NO_BREAK}{'+' if number.imag > 0 else _MINUS}{_NO_BREAK}{abs(number.imag):.3g}i"
 
 
 def _sentence(text: str) -> str:

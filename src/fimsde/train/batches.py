@@ -196,7 +196,8 @@ def _has_finite_answers(example: Example) -> bool:
 
 def _is_finite(bank: Bank) -> bool:
     arrays = [getattr(part, f.name) for part in (bank, bank.cells) for f in fields(part) if f.name != "cells"]
-    return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
+    with np.errstate(over="ignore"):
+        return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
 
 
 def gather(config: TrainConfig, prepared: Sequence[Prepared]) -> Batch:

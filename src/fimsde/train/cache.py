@@ -23,10 +23,11 @@ from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.files.lock import LOCK, only_one
+from fimsde.files.write import partial_files
 from fimsde.model.banks import Banks
 from fimsde.priming.cells import MAX_CELLS
 from fimsde.prior.equation import Equation, draw_equation
-from fimsde.prior.shards import partial_files, write_atomically
+from fimsde.prior.shards import write_atomically
 from fimsde.prior.workers import process_pool
 from fimsde.train.batches import NEXT, PICK, SHARD, Batch, Part, draw_example, gather
 from fimsde.train.checkpoint import differences

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from fimsde._version import __version__
 from fimsde.errors import CheckpointError
+from fimsde.files.outputs import write_folder
 from fimsde.model.untrusted import non_finite, raise_all, read_header, read_json, read_tensors, refuse_pickles
-from fimsde.model.weights import write_folder
 
 FORMAT_VERSION = 1
 KEPT = 2  # checkpoints; older ones are removed
@@ -170,7 +170,7 @@ def _remove_old(folder: Path) -> None:
     for step in steps(folder)[:-KEPT]:
         # renamed first: a name `step-N` stands for a complete checkpoint even if the process is killed here
         os.rename(folder / f"step-{step:09d}", folder / f".step-{step:09d}.old")
-    for leftover in (*folder.glob(".step-*.old"), *folder.glob(".step-*.partial")):
+    for leftover in folder.glob(".step-*.old"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 

@@ -2,32 +2,36 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from fimsde.errors import CheckpointError
+from fimsde.errors import CheckpointError, OutputError
+from fimsde.files.claims import tidy
 from fimsde.files.lock import LOCK
+from fimsde.files.write import partial_files
 from fimsde.model.untrusted import read_json
 from fimsde.prior.shards import write_atomically
-from fimsde.train import checkpoint, log
+from fimsde.train import checkpoint
 
 RUN, CHECKPOINTS, CURVE, REPORT, WEIGHTS = "run.json", "checkpoints", "curve.jsonl", "report.json", "weights"
-_SIGNS = (LOCK, RUN, CHECKPOINTS, log.FILE, CURVE)  # of a run that was begun, however early it ended
 
 
 def check_place(out: Path, *, resume: bool) -> None:
-    """Refuse, before any work is done, a folder with nothing to resume, or with results that are of no run."""
-    begun = any((out / name).exists() for name in _SIGNS)
-    if resume and not begun:
-        raise CheckpointError(f"no run was begun in {str(out)!r}; there is nothing to resume. Start without --resume.")
-    if not begun and (taken := [name for name in (WEIGHTS, REPORT) if (out / name).exists()]):
-        raise CheckpointError(
-            f"{str(out / taken[0])!r} exists already and would be replaced. Choose another folder (--out)."
+    """Refuse, before any work is done, a folder with nothing to resume, and one with files that are of no run."""
+    if not out.is_dir():
+        found: set[str] = set()
+    else:
+        found = {path.name for path in out.iterdir()} - {path.name for path in partial_files(out, RUN)}
+    begun = bool(checkpoint.steps(out / CHECKPOINTS)) or (RUN in found and "settings" in read_json(out / RUN))
+    if not begun and (others := sorted(found - {LOCK})):
+        raise OutputError(
+            f"{str(out)!r} is not empty and holds no run of fimsde: {others[0]!r} is in it. Choose another (--out)."
         )
+    if resume and not begun and LOCK not in found:
+        raise CheckpointError(f"no run was begun in {str(out)!r}; there is nothing to resume. Start without --resume.")
 
 
 def goes_on(
@@ -69,11 +73,9 @@ def goes_on(
 
 def clear(out: Path) -> None:
     """Remove what killed processes left half-made, once everything is there; the folder is held by this process."""
-    for leftover in (*out.glob(".*.partial"), *out.glob(".*.old")):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+    tidy(out)
+    for leftover in partial_files(out, "*"):
+        leftover.unlink(missing_ok=True)
 
 
 def fingerprint(model: nn.Module) -> str:

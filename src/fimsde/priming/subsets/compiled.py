@@ -10,7 +10,7 @@ import numpy as np
 
 from fimsde.compiler import njit
 
-_ROUNDING = 1e-13  # share of a pivot that is left when the other terms explain it all
+_ROUNDING = 1e-13  # share of its diagonal that a pivot keeps when the other terms explain it all
 _FEW = 6  # terms of which all subsets are visited without asking
 _SURE = 40.0  # log evidence by which all models without a term are worse: these are not visited
 
@@ -33,8 +33,9 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
     num, first, rows = len(order), len(sure), len(odds)
     models = 1 << (num - first)
     least = max(models // 2, 1)  # the last term finds half of the models
-    matrix, reduced = np.empty((num, num, least)), np.empty((num, least))
+    matrix, reduced, smallest = np.empty((num, num, least)), np.empty((num, least)), np.empty(num)
     for i in range(num):
+        smallest[i] = _ROUNDING * precision[order[i], order[i]]
         reduced[i, 0] = right[order[i]]
         for k in range(i, num):
             matrix[i, k, 0] = precision[order[i], order[k]]
@@ -42,7 +43,7 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
     for i in range(num):
         have = 1 << max(i - first, 0)
         to = have if i >= first else 0  # where the models with the term go: a sure term is in all of them
-        _include(matrix, reduced, evidence, i, have, to, slab[order[i]])
+        _include(matrix, reduced, smallest, evidence, i, have, to, slab[order[i]])
         for p in range(rows):
             for t in range(have):
                 weights[p, to + t] = weights[p, t] * odds[p, order[i]]
@@ -64,7 +65,7 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
 
 
 @njit(cache=True, error_model="numpy")
-def _include(matrix, reduced, evidence, i, have, to, slab):
+def _include(matrix, reduced, smallest, evidence, i, have, to, slab):
     """Eliminate term i from the later ones, for each of the models that we have, and add its part of the evidence."""
     num = len(reduced)
     ratio = np.empty(have)
@@ -72,7 +73,7 @@ def _include(matrix, reduced, evidence, i, have, to, slab):
         for t in range(have):
             ratio[t] = matrix[i, j, t] / matrix[i, i, t]
             reduced[j, to + t] = reduced[j, t] - ratio[t] * reduced[i, t]
-            matrix[j, j, to + t] = max(matrix[j, j, t] - ratio[t] * matrix[i, j, t], _ROUNDING * matrix[j, j, t])
+            matrix[j, j, to + t] = max(matrix[j, j, t] - ratio[t] * matrix[i, j, t], smallest[j])
         for k in range(j + 1, num):
             for t in range(have):
                 matrix[j, k, to + t] = matrix[j, k, t] - ratio[t] * matrix[i, k, t]
@@ -124,10 +125,8 @@ def _sort_terms(precision, right, slab, odds, most_free):
     for _ in range(free.sum() - most_free):
         out, least = -1, np.inf
         for i in range(num):
-            if free[i] and mean[i] ** 2 < least * covariance[i, i]:
+            if free[i] and (out < 0 or mean[i] ** 2 < least * covariance[i, i]):
                 out, least = i, mean[i] ** 2 / covariance[i, i]
-        if out < 0:  # not finite
-            break
         free[out] = False
         for i in range(num):
             if free[i]:
@@ -142,8 +141,9 @@ def _sort_terms(precision, right, slab, odds, most_free):
 def _invert(matrix):
     """Invert a positive definite matrix in place, by sweeps."""
     num = len(matrix)
+    smallest = _ROUNDING * np.diag(matrix)
     for i in range(num):
-        pivot = 1.0 / matrix[i, i]
+        pivot = 1.0 / max(matrix[i, i], smallest[i])
         for j in range(num):
             if j != i:
                 ratio = matrix[j, i] * pivot
@@ -168,15 +168,18 @@ def average_at_places(informations, rights, slabs, odds, most_free, rows, column
     evidence = np.zeros((len(places), num, len(odds)))
     out = np.zeros((len(places), num, len(odds), dim, terms))
     half, there, precision = np.empty((terms, terms)), np.empty((terms, terms)), np.empty((terms, terms))
-    right, averages = np.empty(terms), np.empty((len(odds), terms))
+    right, reach, averages = np.empty(terms), np.empty(terms), np.empty((len(odds), terms))
     for i in range(len(places)):
         back = shift_values(-places[i], factors, powers)  # coefficients in x are T(-place)' those in (x - place)
         for d in range(dim):
             _shifted_rows(rows, columns, back, informations[d], half)
             _shifted_rows(rows, columns, back, np.ascontiguousarray(half.T), there)
-            right[:] = 0.0
+            right[:], reach[:] = 0.0, 0.0
             for e in range(len(back)):
                 right[rows[e]] += back[e] * rights[d, columns[e]]
+                reach[rows[e]] += np.abs(back[e]) * np.sqrt(max(informations[d, columns[e], columns[e]], 0.0))
+            for k in range(terms):  # what rounding may have taken away: states too few to tell all terms apart
+                there[k, k] = max(there[k, k], _ROUNDING * reach[k] ** 2)
             for s in range(num):
                 precision[:] = there
                 for k in range(terms):
