@@ -1,18 +1,24 @@
 """Whether a folder takes new files, asked before any work is done."""
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from fimsde.errors import OutputError
 
 
 def check_place(folder: Path, option: str) -> None:
-    """Make a folder if needed and refuse one that takes no files; `option` of the command line named it."""
+    """Refuse a folder that takes no files or cannot be made; `option` of the command line named it."""
+    made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()  # some file systems refuse only what is tried
     except OSError as error:
         raise no_place(folder, option, error) from None
+    finally:
+        with suppress(OSError):
+            for place in made:
+                place.rmdir()
 
 
 def no_place(folder: Path, option: str = "", error: OSError | None = None) -> OutputError:
