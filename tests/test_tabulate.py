@@ -104,7 +104,7 @@ def test_the_error_of_a_table_is_the_largest_one_with_every_other_node_left_out(
     x = regular_grid(low, high, len(table.values))[1::2]
     off = np.abs(table.values[1::2] - _interpolate(table.values[::2].copy(), low, high, x))
     np.testing.assert_allclose([*table.drift_error, *table.diffusion_error], off.max(axis=0), rtol=1e-12)
-    assert table.drift_error[0] > 2 * off.mean(axis=0)[0]
+    assert table.drift_error[0] > 1.2 * off.mean(axis=0)[0]
 
 
 def test_a_smaller_tolerance_makes_a_larger_table():
