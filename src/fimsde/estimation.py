@@ -27,6 +27,10 @@ FEWEST_TRAINED = 128  # transitions in the smallest context the published model 
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _REACH = 1.0  # ranges of the data beyond which a primed model's polynomials are held: no path explodes in finite time
 _WIDEN = 0.25  # of the range of the data, on every side of a table
+_NO_ESTIMATE = (
+    "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
+    "apart. Add observations, or leave out components that hardly change."
+)
 METHOD = "FIM-SDE"
 BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the package
 
@@ -191,7 +195,11 @@ def estimate(
         )
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
-    source = model.read([normalised], _to_origin(origin, normaliser, model))
+    place = _to_origin(origin, normaliser, model)
+    try:
+        source = model.read([normalised], place)
+    except np.linalg.LinAlgError:
+        raise InvalidObservationsError(_NO_ESTIMATE) from None
     with torch.no_grad(), threads_for(model.config.num_parameters * source.mask.numel()):
         context = model.encode(source)
     _check_finite(context, normaliser)
@@ -238,10 +246,7 @@ def _check_finite(context: Context, normaliser: Normaliser) -> None:
         )
     parts = [context.encoded, *(getattr(context.source, f.name) for f in fields(context.source))]
     if not all(torch.isfinite(part).all() for part in parts):
-        raise InvalidObservationsError(
-            "the data give no finite estimate: they hold too few different states or steps to tell the terms of an "
-            "equation apart. Add observations, or leave out components that hardly change."
-        )
+        raise InvalidObservationsError(_NO_ESTIMATE)
 
 
 @cache

@@ -50,6 +50,14 @@ def test_the_fuzz_notices_an_exception_of_another_library(monkeypatch):
     assert "Singular matrix" in trouble
 
 
+@pytest.mark.filterwarnings("ignore::fimsde.DataWarning")
+@pytest.mark.parametrize("seed", [122, 238, 714])
+def test_rounding_does_not_take_away_what_few_different_states_say_of_an_equation(seed):
+    """Two-valued columns beside steep ones: precisions lost their sign, and averages over models were NaN."""
+    observations = random_table(seed).read()
+    assert np.isfinite(fimsde.estimate(observations).fields(observations.values)).all()
+
+
 def walks(num_paths=1, num=200, dim=1, seed=0):
     return np.cumsum(np.random.default_rng(seed).standard_normal((num_paths, num, dim)), axis=1)
 
