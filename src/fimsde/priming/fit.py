@@ -165,13 +165,18 @@ class LeftOver:
 
 def has_noisy_windows(series: Series, scales: Scales) -> bool:
     """Whether any path is long enough for the hats that the noise demands."""
-    m = int(np.median(block_lengths(scales, series)))
-    return any(len(c.length) > 0 for c in hat_windows(series, m, scales.noise_var))
+    windows = hat_windows(series, _noisy_length(scales, series), scales.noise_var)
+    return any(len(c.length) > 0 for c in windows)
+
+
+def _noisy_length(scales: Scales, series: Series) -> int:
+    """Steps of one block that suits all components."""
+    return int(np.median(block_lengths(scales, series)))
 
 
 def residual_windows(series: Series, scales: Scales, fit: PolynomialFit, *, noisy: bool) -> LeftOver:
     """Residuals of a fit: of single steps, or of hats as long as the noise demands."""
-    m = int(np.median(block_lengths(scales, series))) if noisy else 1
+    m = _noisy_length(scales, series) if noisy else 1
     chunks = hat_windows(series, m, scales.noise_var) if noisy else step_windows(series, coarse=scales.coarse)
     rows = []
     for c in chunks:
