@@ -150,7 +150,8 @@ def _run_pytest(root: Path, copy: Path, witness: Path, tests: list[str]) -> None
 def kernels_with(package: Path, file: str) -> list[str]:
     """Files with compiled kernels that contain code of this file: numba looks at the time of their own file only."""
     texts = {f.relative_to(package).as_posix(): f.read_text() for f in package.rglob("*.py")}
-    users = {name: text for name, text in texts.items() if re.search(r"^from numba", text, re.MULTILINE)}
+    compiled = re.compile(r"^from (numba|fimsde\.compiler)", re.MULTILINE)
+    users = {name: text for name, text in texts.items() if compiled.search(text)}
     found: set[str] = set()
     todo = [file]
     while todo:
