@@ -63,6 +63,34 @@ print(equation)
 print(equation.latex())
 
 # %%
+# **What a formula leaves out.** The true drift of u is -0.1 u + 2 v: the oscillator is
+# damped. Terms that the data cannot tell from zero are left out of the formula, which
+# does not make them zero. Where v is 0, nothing but the damping moves u, so ask there.
+# A band that holds 0 as well as the truth says: these data are too few to know.
+
+alone = np.array([[2.5, 0.0]])
+band = sde.band(alone, resamples=10)
+low, high = band.drift_low[0, 0], band.drift_high[0, 0]
+print(f"drift of u at {alone[0]}: {low:.2f} to {high:.2f} at {band.level:.0%}")
+print(f"  of the truth {truth.drift(alone)[0, 0]:.2f}; without damping 0")
+
+# %%
+# A rate of damping is known to about σ / √(T ⟨u²⟩), where T is the time observed,
+# however finely: more observations in the same time do not help, a longer time does.
+
+
+def known_to(data):
+    duration = sum(np.ptp(data.path(k)[0]) for k in range(data.num_paths))
+    return 1 / np.sqrt(duration * np.mean(data.values[:, 0] ** 2))  # σ is about 1
+
+
+print(f"a rate of 0.1, known to ±{known_to(obs):.3f}")
+longer = fimsde.simulate(truth, starts, np.arange(4000) * 0.1, substeps=20, seed=0)
+longer = fimsde.read(list(longer.values), dt=0.1, names=["u", "v"])
+print(f"twenty times as long, to ±{known_to(longer):.3f}:")
+print(fimsde.estimate(longer).equation())
+
+# %%
 # **Doubting.** Verdicts, each with a number and a next step. Read them before the
 # numbers above.
 

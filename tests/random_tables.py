@@ -41,6 +41,7 @@ class RandomTable:
         return f"table {self.seed}: {self.values.shape}, {self.path.max() + 1} path(s), {', '.join(self.kinds)}"
 
 
+@np.errstate(all="ignore")  # units may be too large for some of the columns; reading them says so
 def random_table(seed: int) -> RandomTable:
     """Table number `seed`."""
     rng = np.random.default_rng([seed, 17])

@@ -5,6 +5,7 @@ import pytest
 
 import fimsde
 from fimsde.analysis.agreement import compare_fixed_points
+from fimsde.analysis.fixed_points import place
 from fimsde.report.findings import find
 from fimsde.report.folder import summary
 from fimsde.report.sections import equation as equation_section
@@ -96,3 +97,7 @@ def test_the_difference_is_said_wherever_both_are_shown():
     table = next(block for block in shown.blocks if block.kind == "table")
     assert table.head[-1] == "in the formula"
     assert [row[-1] for row in table.rows].count("no") == len(found.points) - 1
+
+
+def test_places_far_from_zero_are_told_apart():
+    assert place(np.array([100_000.123, -0.5, 0.0]), np.array([2.0, 4.0, 1.0])) == ("100000.123", "-0.5", "0")

@@ -217,7 +217,7 @@ EVIL += [
 ]
 EVIL += ["\u202e\u2028rtl", "d", "dt", "match", "it's", "a--b", "x" * 200, "名前 (単位)", "#{}~^&_"]
 COMMANDS = {"begin", "end", "mathrm", "left", "right", "sqrt", "times", "text", "mu", "Omega", "textbackslash"}
-COMMANDS |= {"textasciicircum", "textasciitilde", "textquotedbl", "textquotesingle", "textless", "textgreater"}
+COMMANDS |= {"char", "textasciicircum", "textasciitilde", "textquotesingle", "textless", "textgreater"}
 
 
 def tokens(latex):

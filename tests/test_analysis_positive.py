@@ -120,3 +120,14 @@ def test_terms_that_cannot_be_positive_are_known():
     x = np.array([-1.0, 1.0])
     floor = Floor(np.stack([np.ones(2), x], axis=1), np.full(2, 0.1))
     assert fit_above(np.eye(2), np.array([1.0, 1.0]), np.array([False, True]), floor) is None
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_a_variance_rate_next_to_nothing_is_not_made_negative_by_rounding(degree):
+    values = np.random.default_rng(5).standard_normal((60, 3))
+
+    def g(x):
+        return np.where(x > 0.8, 1e-40, np.abs(np.sin(3 * x)) + 1e-40)
+
+    equation = seen(values, g, 3).equation(diffusion_degree=degree)
+    assert equation.diffusion_sq_terms(values).min() > 0

@@ -2,11 +2,11 @@
 
 import csv
 import io
-import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -22,7 +22,8 @@ from fimsde.app.choose import NO_CLOCK, NO_PATH
 from fimsde.cli import main
 from fimsde.cli.table import Columns
 from fimsde.errors import ConfigError, FimsdeError
-from fimsde.plots import BandSettings
+from fimsde.plots import BandSettings, style
+from problems import OrnsteinUhlenbeck
 
 NO_BANDS = BandSettings(resamples=0)
 SCRIPT = Path(work.__file__).with_name("main.py")
@@ -48,8 +49,10 @@ def sentence_of_the_command_line(name, content, folder, monkeypatch, capsys):
     return capsys.readouterr().err.removeprefix("fimsde: ").strip()
 
 
-def test_the_app_gives_what_estimate_gives(tmp_path):
-    head = ["t", "a, b (mm)"]
+def test_the_app_gives_what_estimate_gives(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    head = ["t", "=a, b (mm)"]
     shares = []
     upload = work.Upload("../data.csv", a_table(head, num=100))
     done = work.run(upload, Columns("t", tuple(head[1:])), NO_BANDS, lambda share, label: shares.append(share))
@@ -59,10 +62,12 @@ def test_the_app_gives_what_estimate_gives(tmp_path):
     zipfile.ZipFile(io.BytesIO(done.files["result.zip"])).extractall(tmp_path)
     assert any("99 transitions" in remark for remark in done.remarks)
     assert b"<title>" in done.files["report.html"]
+    table = next(csv.reader(io.StringIO(done.files["fields.csv"].decode())))
+    assert table[0] == "'=a, b (mm)", "a name in a download became a formula"
     again = fimsde.load(tmp_path / "result" / "saved")
     x = np.linspace(-0.5, 0.5, 5)[:, None]
     np.testing.assert_allclose(again.fields(x), done.result.fields(x), rtol=1e-5)
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("fimsde-app-*/data.csv"))
+    assert not list((tmp_path / "temporary").glob("fimsde-app-*"))
 
 
 @pytest.mark.parametrize(
@@ -213,6 +218,24 @@ def test_the_page_refuses_with_a_sentence(page):
     assert len(page.error) == 1
     assert "'oops' at line 3" in page.error[0].value.replace("\\", "")
     assert not page.tabs
+
+
+def test_the_grey_that_the_text_promises_was_missing_from_the_curves():
+    """Where no data are nearby, as in the figures: between two clouds of states, say."""
+    curves = pytest.importorskip("fimsde.app.curves", reason="the extra app is not installed")
+    rng = np.random.default_rng(0)
+    ends = [0.1 * rng.standard_normal((300, 1)).cumsum(axis=0) + 50 * i for i in (-1, 1)]
+    result = fimsde.result(OrnsteinUhlenbeck(1.5, 0.7), fimsde.read(ends, dt=0.1, names=["x"]))
+    found = curves.curve_table(result, NO_BANDS, 0, np.zeros(1))
+    chart = curves.chart(result, found, 0, "drift", 0).to_dict()
+    grey = chart["layer"][0]
+    assert grey["mark"]["type"] == "rect"
+    assert grey["mark"]["color"] == style.UNSUPPORTED
+    stretches = chart["datasets"][grey["data"]["name"]]
+    assert len(stretches) == 3, "between the clouds and, as the axis reaches a little beyond the data, at both ends"
+    rows = found[found["field"] == "drift"]
+    covered = [any(part["from"] <= x <= part["to"] for part in stretches) for x in rows["x"]]
+    np.testing.assert_array_equal(covered, rows["near"] == "no")
 
 
 @pytest.fixture

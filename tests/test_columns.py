@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from fimsde.cli import main
+from fimsde.cli.table import Columns, join_names
 from fimsde.columns import guess, look, objections
 from fimsde.tables import open_table
 
@@ -127,3 +128,12 @@ def test_the_command_line_says_what_the_columns_look_like(tmp_path, capsys, monk
         main(["info", "cells.csv", "--time", "minutes", "--path", "cell", "--values", '"a,b"'])
     assert stop.value.code == 0
     assert "a,b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [["x"], ["x", "y z"], ["a,b", "c"], [" x ", "y"], ['say "x"', "y"], ["=x", "µm"]])
+def test_names_given_as_one_option_come_back(names):
+    assert Columns(values=join_names(names)).value_names() == names
+
+
+def test_spaces_around_names_do_not_matter():
+    assert Columns(values="x , y").value_names() == ["x", "y"]

@@ -309,6 +309,8 @@ def test_support_depends_neither_on_order_nor_on_repetition():
     expected = support_of(ANNULUS).contains(x)
     np.testing.assert_array_equal(support_of(RNG.permutation(ANNULUS)).contains(x), expected)
     np.testing.assert_array_equal(support_of(np.concatenate([ANNULUS, ANNULUS])).contains(x), expected)
+    once, twice = support_of(ANNULUS[:200]), support_of(np.repeat(ANNULUS[:200], 2, axis=0))
+    assert (twice.num_neighbours, twice.radius) == (once.num_neighbours, once.radius)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {script.stem: script for script in (ROOT / "examples").glob("*.py")}
-LONG = {"limits", "prior_and_pretraining", "zero_shot"}  # left to the slow test
+LONG = {"limits", "prior_and_pretraining"}  # left to the slow test
 
 
 def run(names, folder):
@@ -38,13 +39,29 @@ def check(found):
         assert example["pictures"], name
 
 
-def test_the_examples_run(tmp_path):
-    check(run(EXAMPLES.keys() - LONG, tmp_path))
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What came of the examples that do not take long."""
+    return run(EXAMPLES.keys() - LONG, tmp_path_factory.mktemp("examples"))
+
+
+def test_the_examples_run(found):
+    check(found)
+
+
+def test_the_first_tutorial_took_a_damped_oscillator_for_an_undamped_one_without_a_word(found):
+    printed = found["zero_shot"]["printed"]
+    low, high = map(float, re.findall(r"drift of u at \[2.5 0. \]: (\S+) to (\S+) at", printed)[0])
+    assert low < -0.25 < 0 < high, "the band holds the damping and none: too few data, as the page says"
+    longer = printed.partition("twenty times as long")[2]
+    of_u, of_v = re.search(r"du = \((\S+) u \+", longer), re.search(r"dv = .* - (\S+) v\)", longer)
+    rates = -float(of_u[1]), float(of_v[1])
+    assert rates == pytest.approx((0.1, 0.1), abs=0.03), "the longer record shows it in both components"
 
 
 @pytest.mark.slow
 def test_the_long_examples_run(tmp_path):
-    """Buys two tutorials and the page about limits; some twenty seconds."""
+    """Buys a tutorial and the page about limits; some twenty seconds."""
     check(run(LONG, tmp_path))
 
 

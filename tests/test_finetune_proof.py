@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, t
+from scipy.stats import binom, sem, t
 
 from fimsde.train.finetune_proof import Gain, paired_gain
 
@@ -51,6 +51,12 @@ def test_the_error_is_that_of_the_mean():
     gains = [paired_gain(row, np.zeros(WINDOWS), ones) for row in rows]
     assert np.mean([g.error**2 for g in gains]) == pytest.approx(1e-4 / WINDOWS, rel=0.1)  # six standard errors
     assert gains[0].mean == pytest.approx(rows[0].mean())
+
+
+def test_of_twenty_windows_it_is_the_textbooks_standard_error():
+    values = 0.1 * np.random.default_rng(5).standard_normal(20)
+    gain = paired_gain(values, np.zeros(20), np.ones(20, dtype=int))
+    assert gain.error == pytest.approx(sem(values), rel=1e-12)
 
 
 def test_windows_that_count_more_weigh_more():

@@ -181,7 +181,10 @@ def test_dates_count_in_the_unit_that_is_named_and_are_refused_without_one(name)
         obs = read(PLAIN, times=DATES[name], time_unit=unit)
         np.testing.assert_array_equal(obs.times, np.arange(30) * per_hour)
         assert obs.time_unit == unit
-    np.testing.assert_allclose(read(PLAIN, times=DATES[name], time_unit="D").times, np.arange(30) / 24, rtol=1e-15)
+    for unit, hours in {"D": 24, "W": 168}.items():
+        np.testing.assert_allclose(
+            read(PLAIN, times=DATES[name], time_unit=unit).times, np.arange(30) / hours, rtol=1e-15
+        )
     with pytest.raises(InvalidObservationsError, match="Say in which unit to count: time_unit= one of ns, us, ms, s,"):
         read(PLAIN, times=DATES[name])
 
@@ -226,7 +229,8 @@ def test_a_component_is_constant_relative_to_the_precision_it_came_in():
     steps = 1e-3 * np.arange(20)
     assert read(5000 + steps, dt=1).dim == 1
     with pytest.raises(InvalidObservationsError, match="is constant"):
-        read((5000 + 1e-3 * steps).astype(np.float32), dt=1)
+        read((5000 + 0.3 * steps).astype(np.float32), dt=1)  # five thousandths: a dozen rounding steps
+    assert read(5000 + 0.3 * steps, dt=1).dim == 1
     mixed = pd.DataFrame({"fine": 1e6 + 0.01 * np.arange(20), "coarse": np.arange(20, dtype=np.float32)})
     assert read(mixed, dt=1).dim == 2  # the precision of one column says nothing about the other
 

@@ -13,7 +13,6 @@ from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.planes import WIDEN, _in_deviations, read_plane
 from fimsde.plots.replays import plot_statistics
-from fimsde.plots.sections import _closed
 from fimsde.replay import replay
 from fitted import linear
 from problems import OrnsteinUhlenbeck
@@ -156,7 +155,7 @@ def test_short_holes_of_the_support_are_no_stripes_and_long_ones_stay():
     inside = np.ones(100, bool)
     inside[[0, 50]] = False
     inside[70:80] = False
-    closed = _closed(inside)
+    closed = style.without_stripes(inside)
     assert closed[50]
     assert not closed[0]
     assert not closed[70:80].any()

@@ -127,7 +127,9 @@ def regression(terms, num, noise, seed, present=3):
 
 
 @pytest.mark.parametrize(
-    ("terms", "noise"), [(5, 3.0), (9, 3.0), (9, 0.3)], ids=["few", "all uncertain", "some terms sure"]
+    ("terms", "noise"),
+    [(5, 3.0), (9, 3.0), (9, 1.5), (9, 0.3)],
+    ids=["few", "all uncertain", "one term almost sure", "some terms sure"],
 )
 def test_the_average_over_all_subsets_of_the_terms_is_that_of_the_definition(terms, noise):
     precision, right, slab = regression(terms, 60, noise, seed=terms)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fimsde.cli.generate import generate as command
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.lock import LOCK
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import Dataset, generate, make_shard
 from fimsde.prior.equation import draw_equation
@@ -28,7 +29,7 @@ SETTINGS = DatasetSettings(num_equations=30, seed=5, config=SMALL, shard_size=8)
 
 
 def checksums(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.name != LOCK}
 
 
 @pytest.fixture(scope="module")

@@ -179,6 +179,12 @@ def test_the_limit_is_looked_at_on_the_grid_only():
     assert simulate(there_and_back, np.zeros((1, 1)), [0.0, 0.5, 1.0], limit=3.5).diverged_at == [0.5]
 
 
+def test_the_limit_holds_for_every_component():
+    climbs = FunctionSDE(2, lambda x: np.ones_like(x) * [0.0, 1.0], np.zeros_like)
+    paths = simulate(climbs, np.zeros((1, 2)), np.arange(5.0), limit=2.5)
+    assert paths.diverged_at == [3.0]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 100.0, -250.0])
 def test_a_start_that_is_already_invalid_has_diverged_at_the_first_time(bad):
     x0 = np.array([[1.0, 1.0], [1.0, bad]])

@@ -98,6 +98,15 @@ def test_the_error_stays_below_the_bound_and_the_bound_below_the_tolerance(dim, 
     assert np.all(table.drift_error <= 1.1 * tolerance * size)
 
 
+def test_the_error_of_a_table_is_the_largest_one_with_every_other_node_left_out():
+    low, high = BOXES[1]
+    table = tabulate(swirl(1), low, high, tolerance=1.0)
+    x = regular_grid(low, high, len(table.values))[1::2]
+    off = np.abs(table.values[1::2] - _interpolate(table.values[::2].copy(), low, high, x))
+    np.testing.assert_allclose([*table.drift_error, *table.diffusion_error], off.max(axis=0), rtol=1e-12)
+    assert table.drift_error[0] > 1.2 * off.mean(axis=0)[0]
+
+
 def test_a_smaller_tolerance_makes_a_larger_table():
     sizes = [tabulate(swirl(2, speed=5.0), *BOXES[2], tolerance).num_nodes for tolerance in (1e-1, 1e-2, 1e-3, 1e-4)]
     assert sizes == sorted(sizes)

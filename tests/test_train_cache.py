@@ -7,6 +7,7 @@ import torch
 
 from checks import check_frequencies
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.lock import LOCK
 from fimsde.train import cache
 from fimsde.train.batches import Part
 from fimsde.train.cache import CachedBatches, fill_cache
@@ -33,7 +34,7 @@ def filled(tmp_path_factory, small_shards):
 
 
 def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != LOCK}
 
 
 def test_a_cache_that_was_interrupted_or_made_longer_has_the_same_bytes(filled, tmp_path):

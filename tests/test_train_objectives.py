@@ -139,6 +139,35 @@ def test_the_primed_objective_is_its_formula():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
+def test_u_is_detached_from_everything_but_its_own_stack(preset):
+    """T2: errors may teach U, U must not bend what the errors are of."""
+    config, model, batch = problem(preset)
+    found = []
+    handle = model.log_variance_operator.register_forward_hook(lambda module, inputs, output: found.append(output))
+    choose_objective(config)(model, batch)
+    handle.remove()
+    named = dict(model.named_parameters())
+    others = [p for name, p in named.items() if not name.startswith("log_variance")]
+    own = [p for name, p in named.items() if name.startswith("log_variance")]
+    (u,) = found
+    assert all(g is None for g in torch.autograd.grad(u.sum(), others, retain_graph=True, allow_unused=True))
+    assert any(g is not None for g in torch.autograd.grad(u.sum(), own, allow_unused=True))
+
+
+def test_what_the_model_expects_of_its_errors_is_not_bent_by_them():
+    """T2: nothing is gained by expecting larger errors."""
+    _, model, batch = problem("primed-tiny")
+    own = [p for name, p in model.named_parameters() if name.startswith("log_variance")]
+    parts = primed_objective(model, batch).parts
+    bent, taught = (
+        torch.autograd.grad(parts[name], own, retain_graph=True, allow_unused=True)
+        for name in ("drift_error", "drift_likelihood")
+    )
+    assert all(g is None for g in bent)
+    assert any(g is not None for g in taught)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
 def test_locations_that_do_not_count_have_no_influence(preset):
     """T3: exactly the same loss and gradient, whatever the answers there are said to be."""
     config, model, batch = problem(preset)

@@ -140,9 +140,10 @@ def guess(columns: Sequence[Column]) -> Guess:
         values, time, why = [time], None, "no column but the state increases, so rows are taken as equally spaced"
     reasons = [f"time: {time.name!r}, {why}" if time else f"time: {why}"]
     if path is not None:
-        by_name, within = "by its name" if path.is_named_id else "", "time increases within each of its values"
-        grounds = [g for g in (by_name, within if time and time.backward(path) == 0 else "") if g]
-        reasons.append(f"paths: told apart by {path.name!r}, {' and '.join(grounds)} ({path.num_values} in all)")
+        grounds = ["by its name"] if path.is_named_id else []
+        if time is not None and time.backward(path) == 0:
+            grounds.append(f"because time increases within each of its {path.num_values} values")
+        reasons.append(f"paths: told apart by {path.name!r}, {' and '.join(grounds)}")
     names = tuple(c.name for c in values)
     return Guess(time.name if time else None, path.name if path else None, names, tuple(reasons))
 

@@ -3,7 +3,6 @@
 import functools
 import multiprocessing
 import os
-import pickle
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +40,7 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # cut short by a crash: made again
+        except Exception:  # numba's file was cut short by a crash, and anything may come of that: it is made again
             self._guarded(self.flush)
             return None
 
@@ -51,7 +50,7 @@ class _Cache(FunctionCache):
     def _guarded(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+        except Exception:  # no room, no permission, or an index that was cut short
             self.disable()
             _say()
 

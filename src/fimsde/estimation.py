@@ -27,6 +27,10 @@ FEWEST_TRAINED = 128  # transitions in the smallest context the published model 
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _REACH = 1.0  # ranges of the data beyond which a primed model's polynomials are held: no path explodes in finite time
 _WIDEN = 0.25  # of the range of the data, on every side of a table
+_NO_ESTIMATE = (
+    "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
+    "apart. Add observations, or leave out components that hardly change."
+)
 METHOD = "FIM-SDE"
 BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the package
 
@@ -133,12 +137,15 @@ class EstimatedSDE(Result):
             reach = _REACH * (self.support.high - self.support.low)
             z = np.clip(z, self.support.low - reach, self.support.high + reach)
         weight = next(self.model.parameters())
-        padded = torch.zeros(1, int(near.sum()), self.model.config.max_dim, dtype=weight.dtype)
-        padded[0, :, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
+        num = int(near.sum())
+        padded = torch.zeros(
+            1, max(num, 1), self.model.config.max_dim, dtype=weight.dtype
+        )  # none asked: the shape of one
+        padded[0, :num, : self.dim] = torch.from_numpy(z[near])  # the other components are exactly zero
         work = self.model.config.num_parameters * min(self.chunk, padded.shape[1])
         with torch.no_grad(), threads_for(work):
             parts = [question(self.context, part.to(weight.device)).cpu() for part in padded.split(self.chunk, dim=1)]
-        found = torch.cat(parts, dim=1)[0].double().numpy()
+        found = torch.cat(parts, dim=1)[0, :num].double().numpy()
         answers = np.full((len(x), *found.shape[1:]), np.nan)
         answers[near] = found
         return answers
@@ -188,7 +195,11 @@ def estimate(
         )
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
-    source = model.read([normalised], _to_origin(origin, normaliser, model))
+    place = _to_origin(origin, normaliser, model)
+    try:
+        source = model.read([normalised], place)
+    except np.linalg.LinAlgError:
+        raise InvalidObservationsError(_NO_ESTIMATE) from None
     with torch.no_grad(), threads_for(model.config.num_parameters * source.mask.numel()):
         context = model.encode(source)
     _check_finite(context, normaliser)
@@ -235,10 +246,7 @@ def _check_finite(context: Context, normaliser: Normaliser) -> None:
         )
     parts = [context.encoded, *(getattr(context.source, f.name) for f in fields(context.source))]
     if not all(torch.isfinite(part).all() for part in parts):
-        raise InvalidObservationsError(
-            "the data give no finite estimate: they hold too few different states or steps to tell the terms of an "
-            "equation apart. Add observations, or leave out components that hardly change."
-        )
+        raise InvalidObservationsError(_NO_ESTIMATE)
 
 
 @cache

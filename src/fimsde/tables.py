@@ -18,6 +18,7 @@ import pandas as pd
 from fimsde.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Float64, Int, Shaped
+from fimsde.spreadsheet import original
 
 _FIRST_LINE = 2  # of a CSV file, after the header
 _PARQUET = (".parquet", ".pq")
@@ -76,8 +77,9 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(file, **options, **more)
 
-    _check_header(_from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist())
-    frame = _from_file(file, partial(parse, **_EXACT))
+    header = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
+    _check_header([original(name) for name in header])
+    frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
     filled = np.flatnonzero(~frame.isna().all(axis=1))
     if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
         filled = np.arange(filled[-1] + 1 if len(filled) else 0)

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT, folder: Path
     outcomes = {f: Outcome(**past[keys[f]]) for f in faults if f not in todo}
     with tempfile.TemporaryDirectory(prefix="fimsde-faults-") as place:
         copies = Copies(root, Path(place), options.workers)
-        if not options.without_control and (failed := copies.control(todo)):
+        if not options.without_control and (failed := copies.control(faults)):
             print(f"tests fail without any fault, so nothing can be said about faults:\n{failed}")
             return 1
         copies.spread()

@@ -25,11 +25,11 @@ def refused(capsys, *arguments):
     """The one short sentence of a command that ends with exit code 2."""
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
-    err = capsys.readouterr().err
-    assert stopped.value.code == 2, err
-    assert err.count("\n") == 1
-    assert len(err) < 500
-    return err
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fimsde: warning: ")]
+    assert stopped.value.code == 2, said
+    assert len(said) == 1
+    assert len(said[0]) < 500
+    return said[0]
 
 
 def zipped(*members):
@@ -81,7 +81,7 @@ def test_a_packed_table_had_no_column_called_t(suffix, tmp_path, capsys):
 @pytest.mark.parametrize("suffix", [*PACKED, ".zst"])
 def test_an_archive_that_is_none_or_was_cut_short_was_a_foreign_error(suffix, tmp_path, capsys):
     whole = PACKED.get(suffix, b"\x28\xb5\x2f\xfd" + TABLE)
-    for content in (TABLE, whole[: len(whole) // 2], whole[:9], bytes(range(256)) * 9):
+    for content in (TABLE, whole[: min(700, len(whole) // 2)], whole[:9], bytes(range(256)) * 9):
         (tmp_path / f"a.csv{suffix}").write_bytes(content)
         assert "archive" in (err := refused(capsys, "info", tmp_path / f"a.csv{suffix}")) or "packed" in err
         with pytest.raises(InvalidObservationsError):
@@ -155,9 +155,9 @@ def test_a_place_that_takes_no_files_is_one_sentence_before_any_work(verb, place
     assert {path.name for path in tmp_path.iterdir()} <= {"data.csv", "file", "new"}
 
 
-def test_a_folder_that_takes_files_is_made(tmp_path):
+def test_a_place_is_tried_and_left_as_it_was(tmp_path):
     check_place(tmp_path / "a" / "b", "--out")
-    assert list((tmp_path / "a" / "b").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"file' is a file; expected a folder. Choose another place \(--out\)"):
         check_place(tmp_path / "file", "--out")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import fimsde
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.estimation import EstimatedSDE
 from fimsde.estimation import estimate as checked_estimate
@@ -82,6 +83,14 @@ def test_b15_no_queries_give_empty_results_of_the_right_shape(dim):
     if dim == 1:
         assert sde.drift(np.empty(0)).shape == (0,)
         assert TABLE.drift(none).shape == (0, 1)
+
+
+def test_b15_no_queries_to_the_bundled_model_crashed_in_torch():
+    sde, none = fimsde.estimate(walk(150)), np.empty((0, 2))
+    assert [part.shape for part in sde.fields(none)] == [(0, 2), (0, 2)]
+    assert sde.drift(none).shape == sde.diffusion(none).shape == (0, 2)
+    assert sde.uncertainty(none).shape == (0,)
+    assert np.isnan(sde.fields(np.full((3, 2), np.nan))[0]).all()
 
 
 STARTS = {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from fimsde.errors import DatasetError
+from fimsde.errors import ConfigError, DatasetError
 from fimsde.prior import shards
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import Dataset, generate
@@ -218,7 +218,7 @@ def test_a_folder_that_lost_its_permission_is_named_and_can_be_resumed(original,
     try:
         with pytest.raises(DatasetError, match=r"cannot write shard-000001\.safetensors.*Permission denied"):
             generate(SETTINGS, folder)
-        with pytest.raises(DatasetError, match=r"cannot use .*Permission denied"):
+        with pytest.raises(ConfigError, match=r"cannot write into .*Permission denied"):
             generate(SETTINGS, folder / "below")
     finally:
         if os.getuid() == 0:

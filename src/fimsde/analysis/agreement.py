@@ -70,7 +70,7 @@ def compare_fixed_points(
     if still:
         names = ", ".join(map(in_text, still))
         sentence = f"The formula has no drift of {names}, and so no fixed points; the field has {len(own) or 'none'}."
-        return Agreement(own, (), (None,) * len(own), _joined(sentence, _field_only(equation, own)))
+        return Agreement(own, (), (None,) * len(own), _joined(sentence, _field_only(equation, own, high - low)))
     roots = fixed_points.find_roots(equation, low, high)
     if len(roots) > _most_roots(equation):
         sentence = "The drift of the formula vanishes along whole lines, not at single states."
@@ -80,7 +80,7 @@ def compare_fixed_points(
         for x, near in zip(roots, result.inside(roots), strict=True)
     )
     partners = _partners(equation, own, theirs, high - low)
-    return Agreement(own, theirs, partners, _sentence(result, equation, own, theirs, partners))
+    return Agreement(own, theirs, partners, _sentence(result, equation, own, theirs, partners, high - low))
 
 
 def _most_roots(equation: Equation) -> int:
@@ -125,13 +125,14 @@ def _sentence(
     points: Sequence[FixedPoint],
     others: Sequence[FixedPoint],
     partners: tuple[int | None, ...],
+    width: Float64[Array, " dim"],
 ) -> str:
     alone = [p for p, k in zip(points, partners, strict=True) if k is None]
     missing = [q for k, q in enumerate(others) if k not in partners]
     if not alone and not missing:
         return _same(len(points))
     counts = f"The field has {_count(len(points))}, the formula {len(others) or 'none'}."
-    return _joined(counts, _field_only(equation, alone), _why(missing, equation, result, "formula"))
+    return _joined(counts, _field_only(equation, alone, width), _why(missing, equation, result, "formula", width))
 
 
 def _same(count: int) -> str:
@@ -144,11 +145,13 @@ def _count(count: int) -> str:
     return {0: "no fixed point", 1: "one fixed point"}.get(count, f"{count} fixed points")
 
 
-def _field_only(equation: Equation, points: Sequence[FixedPoint]) -> str:
-    return _why(points, equation, equation, "field")
+def _field_only(equation: Equation, points: Sequence[FixedPoint], width: Float64[Array, " dim"]) -> str:
+    return _why(points, equation, equation, "field", width)
 
 
-def _why(points: Sequence[FixedPoint], equation: Equation, other: SDE, whose: str) -> str:
+def _why(
+    points: Sequence[FixedPoint], equation: Equation, other: SDE, whose: str, width: Float64[Array, " dim"]
+) -> str:
     """Why these roots are roots of one drift only: what the other drift is there."""
     far = [p for p in points if not p.inside]
     open_ones = [p for p in points if p.inside and _is_small(equation, other, p.x)]
@@ -158,7 +161,8 @@ def _why(points: Sequence[FixedPoint], equation: Equation, other: SDE, whose: st
         (open_ones, "the two differ by less than the error of the drift: the data do not decide"),
         (wrong, "the two differ by more than the error of the drift: the formula is too simple there"),
     )
-    return " ".join(f"At {_places(equation, group)} ({whose} only) {reason}." for group, reason in reasons if group)
+    said = [(_places(equation, group, width), reason) for group, reason in reasons if group]
+    return " ".join(f"At {places} ({whose} only) {reason}." for places, reason in said)
 
 
 def _is_small(equation: Equation, drift: SDE, x: Float64[Array, " dim"]) -> bool:
@@ -169,10 +173,11 @@ def _is_small(equation: Equation, drift: SDE, x: Float64[Array, " dim"]) -> bool
     return bool(np.sum(scores**2) <= stats.chi2.ppf(_LEVEL, len(x)))
 
 
-def _places(equation: Equation, points: Sequence[FixedPoint]) -> str:
+def _places(equation: Equation, points: Sequence[FixedPoint], width: Float64[Array, " dim"]) -> str:
+    shown = [", ".join(fixed_points.place(p.x, width)) for p in points]
     if equation.dim == 1:
-        return f"{in_text(equation.names[0])} = " + ", ".join(f"{p.x[0]:.4g}" for p in points)
-    return ", ".join("(" + ", ".join(f"{x:.4g}" for x in p.x) + ")" for p in points)
+        return f"{in_text(equation.names[0])} = {', '.join(shown)}"
+    return ", ".join(f"({place})" for place in shown)
 
 
 def _joined(*sentences: str) -> str:

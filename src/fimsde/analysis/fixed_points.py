@@ -44,6 +44,12 @@ class FixedPoint:
         return self.kind.startswith("stable")
 
 
+def place(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> tuple[str, ...]:
+    """A state in writing: four digits, and more if it is far from zero for the size of the box."""
+    more = np.log10(np.maximum(np.abs(x) / np.where(width > 0, width, 1.0), 1.0))
+    return tuple(f"{value:.{4 + extra}g}" for value, extra in zip(x, np.ceil(more).astype(int), strict=True))
+
+
 def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, "roots dim"]:
     """Roots of the drift inside a box, in the order of their first component.
 

@@ -18,7 +18,7 @@ _LATEX = {c: "\\" + c for c in "{}$&#_%"} | {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
-    '"': r"\textquotedbl{}",
+    '"': r"{\char34}",  # whatever the encoding of the font, and even if German makes the sign a command
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
     "<": r"\textless{}",

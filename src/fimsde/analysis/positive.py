@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.analysis.selection import Floor, select_above
+from fimsde.analysis.selection import Floor, fit_above, select_above
 from fimsde.priming import monomials
 from fimsde.shapes import Array, Bool, Float64
 
 _LEAST_SHARE = 0.1  # of the field: below it a single state costs about as much in log-likelihood as a term, ln n
-_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes and the polynomial would be negative
+_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes and the polynomial would not be positive
+_ROUNDING = 1e-9  # of the sum of the sizes of all terms: a value below it is one of rounding
 _MOST_WORST = 20  # states that are added at a time
 _CHUNK = 100_000  # states at a time
 
@@ -51,23 +52,33 @@ class ObservedStates:
         """
         floor = Floor(phi, _LEAST_SHARE * field)
         least = _LEAST_LEVEL * floor.level.mean()
+        kept, coefficients = select_above(gram, right, penalty, floor, kept)
         while True:
-            kept, coefficients = select_above(gram, right, penalty, floor, kept)
             worst = self._worst(coefficients)
             if not len(worst):
                 return kept, coefficients
             level = np.maximum(_LEAST_SHARE * self.diffusion_sq(worst), least)
             floor = Floor(np.vstack([floor.phi, self._phi(worst)]), np.concatenate([floor.level, level]))
+            least *= 2  # an end is reached even if large terms cancel: a constant is above every floor
+            again = fit_above(gram, right, kept, floor)  # with the same terms, if that is possible
+            if again is None:
+                kept, coefficients = select_above(gram, right, penalty, floor, kept)
+            else:
+                coefficients = again
 
     def _worst(self, coefficients: Float64[Array, " terms"]) -> Float64[Array, "states dim"]:
-        """Some of the states at which the polynomial is not positive, the most negative first."""
-        parts = [self._phi(self.x[i : i + _CHUNK]) @ coefficients for i in range(0, len(self.x), _CHUNK)]
-        values = np.concatenate(parts)
-        if values.min() > 0:
-            return self.x[:0]
-        order = np.argsort(values)[:_MOST_WORST]
-        order = order[values[order] <= 0]
-        return self.x[order[(values[order] < 0) | (self.diffusion_sq(self.x[order]) > 0)]]
+        """Some of the states at which the polynomial is not positive, or only by rounding; the most negative first."""
+        worst = [self.x[:0]]
+        for i in range(0, len(self.x), _CHUNK):
+            x = self.x[i : i + _CHUNK]
+            phi = self._phi(x)
+            size = np.abs(phi) @ np.abs(coefficients)
+            share = np.divide(phi @ coefficients, size, out=np.zeros(len(x)), where=size > 0)
+            order = np.argsort(share)[:_MOST_WORST]
+            order = order[share[order] < _ROUNDING]
+            if len(order):
+                worst.append(x[order[(size[order] > 0) | (self.diffusion_sq(x[order]) > 0)]])
+        return np.concatenate(worst)[:_MOST_WORST]
 
     def _phi(self, x: Float64[Array, "states dim"]) -> Float64[Array, "states terms"]:
         return monomials.evaluate(x, self.degree) / self.size

@@ -16,6 +16,8 @@ from fimsde.shapes import Array, Bool, Float64
 from fimsde.transitions import to_transitions
 
 LAGS = (1, 2, 4, 8, 16)  # steps of history in the Markov test
+_ALIKE = 1e-12  # spread of residuals, as a share of their mean, that is rounding
+_LEAST_KURTOSIS = -2.0  # excess of any law; that of two equal values
 _LEAST_NOISE = 1e-3  # of the mean variance rate: no step is taken for more certain than this
 
 
@@ -63,7 +65,8 @@ def residuals(sde: SDE, observations: Observations) -> Residuals:
 def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
     """Ljung and Box's test over the first lags; `size` is the autocorrelation at the lag where it is largest."""
     n, dim = r.values.shape
-    centred = (r.values - r.values.mean(axis=0)) / r.values.std(axis=0)
+    mean, spread = r.values.mean(axis=0), r.values.std(axis=0)
+    centred = np.where(_are_alike(r), 0.0, r.values - mean) / np.where(spread > 0, spread, 1.0)
     lags = max(1, min(lags, n // 10))
     rho, counts = np.zeros((lags, dim)), np.ones(lags)
     for k in range(1, lags + 1):
@@ -77,6 +80,9 @@ def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
 
 def non_normality(r: Residuals) -> Evidence:
     """D'Agostino and Pearson's test of skewness and kurtosis; `size` is the excess kurtosis."""
+    alike = np.flatnonzero(_are_alike(r))  # which nothing normal is
+    if len(alike):
+        return Evidence(_LEAST_KURTOSIS, 0.0, int(alike[0]))
     p = np.array([stats.normaltest(column).pvalue for column in r.values.T])
     j = int(np.argmin(p))
     return Evidence(float(stats.kurtosis(r.values[:, j])), min(1.0, float(p[j]) * r.values.shape[1]), j)
@@ -121,6 +127,11 @@ def measurement_noise(r: Residuals) -> tuple[Float64[Array, " dim"], Float64[Arr
     p = stats.norm.sf(np.divide(variance, error, out=np.zeros_like(error), where=error > 0))
     std = np.sqrt(np.maximum(variance, 0.0))
     return std, std / np.sqrt(np.mean(r.step_std**2, axis=0)), p
+
+
+def _are_alike(r: Residuals) -> Bool[Array, " dim"]:
+    """Components whose residuals are all the same, up to rounding."""
+    return r.values.std(axis=0) <= _ALIKE * np.abs(r.values.mean(axis=0))
 
 
 def _joined_over(joined: Bool[Array, " n"], k: int) -> Bool[Array, " pairs"]:

@@ -6,9 +6,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from fimsde.analysis.box import to_box
 from fimsde.analysis.result import Result
-from fimsde.plots import BandSettings
-from fimsde.plots.style import ESTIMATE, diffusion_label, drift_label, state_label
+from fimsde.plots import BandSettings, style
+from fimsde.plots.sections import WIDEN
 from fimsde.shapes import Array, Float64
 
 _NODES = 121
@@ -22,9 +23,8 @@ _TIPS = (
 
 
 def along_axis(result: Result, axis: int, state: Float64[Array, " dim"]) -> Float64[Array, "nodes dim"]:
-    """States on a line through a state: one component over the range of the data, the others as they are."""
-    assert result.observations is not None, "an estimate has its data"
-    low, high = result.observations.box()
+    """States on a line through a state: one component as far as in the figures, the others as they are."""
+    low, high = to_box(None, result.dim, result.observations, WIDEN)
     x = np.tile(state, (_NODES, 1))
     x[:, axis] = np.linspace(low[axis], high[axis], _NODES)
     return x
@@ -48,19 +48,27 @@ def curve_table(result: Result, bands: BandSettings, axis: int, state: Float64[A
 
 
 def chart(result: Result, found: pd.DataFrame, axis: int, field: str, component: int) -> Any:
-    """One field of one component as a chart with band and tooltips."""
+    """One field of one component as a chart with band, tooltips, and grey where no data are nearby."""
     rows = found[(found["field"] == field) & (found["component"] == component)]
-    label = {"drift": drift_label, "diffusion": diffusion_label}[field](result.names[component], result.time_unit)
-    zoom = alt.selection_interval(bind="scales", encodings=["x"])
-    base = alt.Chart(rows).encode(
-        x=alt.X("x:Q", title=state_label(result.names[axis]), scale=alt.Scale(zero=False, nice=False))
-    )
-    layers = []
+    label_of = style.drift_label if field == "drift" else style.diffusion_label
+    label = label_of(result.names[component], result.time_unit)
+    along = alt.X("x:Q", title=style.state_label(result.names[axis]), scale=alt.Scale(zero=False, nice=False))
+    base = alt.Chart(rows).encode(x=along)
+    layers = [_grey(rows, style.state_label(result.names[axis]))]
     if "low" in rows:
-        layers.append(base.mark_area(color=ESTIMATE, opacity=0.25, clip=True).encode(y="low:Q", y2="high:Q"))
+        layers.append(base.mark_area(color=style.ESTIMATE, opacity=0.25, clip=True).encode(y="low:Q", y2="high:Q"))
     tips = [alt.Tooltip(f"{key}:{kind}", title=title) for key, kind, title in _TIPS if key in rows]
-    line = base.mark_line(color=ESTIMATE, clip=True).encode(
+    line = base.mark_line(color=style.ESTIMATE, clip=True).encode(
         y=alt.Y("value:Q", title=label.split("\n"), scale=alt.Scale(zero=False))
     )
     points = base.mark_point(size=120, opacity=0).encode(y="value:Q", tooltip=tips)
-    return alt.layer(*layers, line, points).add_params(zoom).properties(height=260)
+    zoom = alt.selection_interval(bind="scales", encodings=["x"])
+    return alt.layer(*layers, line, points.add_params(zoom)).properties(height=260)
+
+
+def _grey(rows: pd.DataFrame, title: str) -> Any:
+    """Stretches without data nearby, over the whole height."""
+    inside = style.without_stripes((rows["near"] == "yes").to_numpy())
+    stretches = pd.DataFrame(style.unsupported(rows["x"].to_numpy(), inside), columns=["from", "to"], dtype=float)
+    rectangles = alt.Chart(stretches).mark_rect(color=style.UNSUPPORTED, clip=True)
+    return rectangles.encode(x=alt.X("from:Q", title=title), x2="to:Q")

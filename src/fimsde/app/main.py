@@ -67,7 +67,7 @@ def _results(finished: Finished) -> None:
         for name in finished.files:
             _download(finished, name, name)
         st.markdown("The same on the command line:")
-        st.code(finished.command, language=None)
+        st.code(finished.command, language=None, wrap_lines=True)
 
 
 def _download(finished: Finished, name: str, label: str) -> None:

@@ -70,7 +70,8 @@ def main(arguments: list[str] | None = None) -> Any:
         except OSError as error:
             if error.errno not in _NO_PLACE:
                 raise
-            place = "" if error.filename is None else f" at {str(error.filename)!r}"
+            name = str(error.filename)
+            place = "" if error.filename is None else f" at {name if len(name) < 200 else '...' + name[-60:]!r}"
             typer.echo(
                 f"fimsde: cannot write or read{place}: {error.strerror}. Make room, or choose another place.", err=True
             )

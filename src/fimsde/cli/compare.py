@@ -43,6 +43,7 @@ def compare(
 def _record(found: "Comparison") -> dict[str, object]:
     scores = [asdict(score) for score in found.scores]
     for score in scores:
+        score["likelihood_reason"] = score["failure"] if score["likelihood"] is None else None
         if score["num_impossible"]:
             count = f"{score['num_impossible']} of {found.num_held_out} held-out steps"
             score |= {"likelihood": None, "likelihood_reason": f"{count} are impossible under this equation"}

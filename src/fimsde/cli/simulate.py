@@ -12,6 +12,7 @@ from fimsde.cli import table
 from fimsde.errors import ConfigError
 from fimsde.files.outputs import new_file
 from fimsde.shapes import Array, Float64
+from fimsde.spreadsheet import neutral
 
 if TYPE_CHECKING:
     from fimsde.observations import Observations
@@ -93,7 +94,7 @@ def _times(duration: float | None, step: float | None, observations: "Observatio
 def _write(file: Path, found: "Paths", names: tuple[str, ...]) -> None:
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
-        writer.writerow([*_CLOCK, *names])
+        writer.writerow([*_CLOCK, *map(neutral, names)])
         for k, (times, states, known) in enumerate(zip(found.times, found.values, found.mask, strict=True)):
             for t, state in zip(times[known].tolist(), states[known].tolist(), strict=True):
                 writer.writerow([k, repr(t), *map(repr, state)])

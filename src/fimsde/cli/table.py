@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -77,13 +77,15 @@ class Columns:
             return None
         if not isinstance(self.values, str):
             return list(self.values)
-        return [name.strip() for name in next(csv.reader([self.values], skipinitialspace=True))]
+        names = next(csv.reader([self.values], skipinitialspace=True))
+        return names if '"' in self.values else [name.strip() for name in names]
 
 
 def join_names(names: Sequence[str]) -> str:
     """Names of columns as one option: separated by commas, in quotes where they hold one."""
     target = io.StringIO()
-    csv.writer(target, lineterminator="").writerow(names)
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if any(name != name.strip() for name in names) else csv.QUOTE_MINIMAL
+    csv.writer(target, lineterminator="", quoting=quoting).writerow(names)
     return target.getvalue()
 
 

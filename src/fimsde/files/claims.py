@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fimsde.errors import OutputError
 from fimsde.files.ownership import MARKER, foreign_files, is_ours, mark, remove_ours
+from fimsde.files.place import no_place
 
 PARTIAL, OLD = ".fimsde-partial", ".fimsde-old"  # a result in the making, and one that is being replaced
 _ATTEMPTS = 20
@@ -98,11 +99,6 @@ def _make(work: Path, is_folder: bool) -> bool:
     except OSError:  # some file systems refuse only what is tried
         raise no_place(work.parent) from None
     return True
-
-
-def no_place(folder: Path) -> OutputError:
-    """What to say of a folder that nothing can be written into."""
-    return OutputError(f"cannot write into {str(folder)!r}: the folder is missing or read-only. Choose another place.")
 
 
 def _lock(path: Path, is_new: bool = False) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fimsde.errors import DataWarning, FimsdeError
+from fimsde.errors import DataWarning, OutputError
 from fimsde.files.place import no_place
 
 LOCK = ".lock"  # stays behind, empty: what counts is who holds it
@@ -32,7 +32,7 @@ def only_one(folder: Path, option: str = "--out", *, shared: bool = False) -> It
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _HELD:
-                raise FimsdeError(
+                raise OutputError(
                     f"another process is at work in {str(folder)!r}. Wait until it has ended, or choose another folder "
                     f"({option})."
                 ) from None
@@ -60,6 +60,9 @@ def _names(folder: Path) -> set[str]:
 def _open(folder: Path, option: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:  # made by another user of the folder
+            return os.open(folder / LOCK, os.O_RDONLY)
     except OSError as error:
         raise no_place(folder, option, error) from None

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fimsde.errors import OutputError
-from fimsde.files.claims import OLD, claimed, no_place, tidy
+from fimsde.files.claims import OLD, claimed, tidy
 from fimsde.files.ownership import adopt, is_ours, mark, remove_ours
+from fimsde.files.place import no_place
 from fimsde.files.write import sync
 
 _SIGNED = 4096  # bytes at the beginning of a file in which its signature stands

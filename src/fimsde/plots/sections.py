@@ -17,7 +17,6 @@ from fimsde.shapes import Array, Bool, Float64
 
 WIDEN = 0.05  # of the range of the data, on both sides
 _NODES = {1: 241, 2: 81, 3: 81}  # of a curve
-_ALONG_SUPPORT = 0.02  # unsupported stretches shorter than this share of the axis are not told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ def _line(
     return _Line(
         axis=axis,
         x=x,
-        inside=_closed(result.inside(x)),
+        inside=style.without_stripes(result.inside(x)),
         centre=result.fields(x),
         low=None if band is None else (band.drift_low, band.diffusion_low),
         high=None if band is None else (band.drift_high, band.diffusion_high),
@@ -159,12 +158,3 @@ def _reaches_zero(line: _Line) -> bool:
     """Whether zero belongs into the panel of the diffusion: it varies by more than half of its size, or nearly does."""
     centre = line.centre[1][line.inside]
     return bool(len(centre)) and float(np.nanmin(centre)) < 0.6 * float(np.nanmax(centre))
-
-
-def _closed(inside: Bool[Array, " nodes"]) -> Bool[Array, " nodes"]:
-    """The support along a line without the shortest holes, which would be stripes in a figure."""
-    closed = inside.copy()
-    for start, stop in style.runs(~inside):
-        if start > 0 and stop < len(inside) and stop - start <= _ALONG_SUPPORT * len(inside):
-            closed[start:stop] = True
-    return closed

@@ -40,6 +40,7 @@ LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn
 }
 _LONGEST = 20  # characters of a name in a label
 _LONGEST_LINE = 30  # characters of a label before its unit goes to a line of its own
+_SHORTEST = 0.02  # unsupported stretches shorter than this share of the axis are not told apart
 _MOST_TICKS = 600  # of a rug
 _NAME_AND_UNIT = re.compile(r"^(?P<name>.*\S)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]$")
 
@@ -112,9 +113,23 @@ def rug(axes: Axes, values: Float[Array, " points"]) -> None:
 
 def shade_unsupported(axes: Axes, x: Float[Array, " nodes"], inside: Bool[Array, " nodes"]) -> None:
     """Grey where no data support the curve."""
+    for start, stop in unsupported(x, inside):
+        axes.axvspan(start, stop, color=UNSUPPORTED, lw=0, zorder=0)
+
+
+def unsupported(x: Float[Array, " nodes"], inside: Bool[Array, " nodes"]) -> list[tuple[float, float]]:
+    """From where to where no data support a curve."""
     edges = np.concatenate([[x[0]], (x[1:] + x[:-1]) / 2, [x[-1]]])
+    return [(float(edges[start]), float(edges[stop])) for start, stop in runs(~inside)]
+
+
+def without_stripes(inside: Bool[Array, " nodes"]) -> Bool[Array, " nodes"]:
+    """The support along a line without the shortest holes, which would be stripes in a figure."""
+    closed = inside.copy()
     for start, stop in runs(~inside):
-        axes.axvspan(edges[start], edges[stop], color=UNSUPPORTED, lw=0, zorder=0)
+        if start > 0 and stop < len(inside) and stop - start <= _SHORTEST * len(inside):
+            closed[start:stop] = True
+    return closed
 
 
 def legend_below(figure: Figure, axes: Axes, *more: Artist) -> None:

@@ -372,9 +372,20 @@ def _solve(
     whitened = np.linalg.solve(noise + ridge, np.concatenate([cross, right[..., None]], axis=2))
     transposed = np.swapaxes(cross, 1, 2)
     precision = transposed @ whitened[..., :-1] + prior
-    precision = 0.5 * (precision + np.swapaxes(precision, 1, 2))
+    precision = _definite(0.5 * (precision + np.swapaxes(precision, 1, 2)))
     mean = np.linalg.solve(precision, (transposed @ whitened[..., -1:]))[..., 0]
     return Posterior(mean, precision)
+
+
+def _definite(precision: Float64[Array, "dim terms terms"]) -> Float64[Array, "dim terms terms"]:
+    """The precision; where rounding took a direction away that the data do not see, rounding is what is known of it."""
+    try:
+        np.linalg.cholesky(precision)
+        return precision
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(precision)
+        least = precision.shape[1] * np.finfo(np.float64).eps * values[:, -1:]
+        return np.einsum("dij,dj,dkj->dik", vectors, np.maximum(values, least), vectors)
 
 
 def _noise(

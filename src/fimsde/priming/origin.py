@@ -103,9 +103,11 @@ def _best_of(
     places: Float64[Array, "places dim"], evidence: Float64[Array, "places shares"]
 ) -> Float64[Array, "some dim"]:
     """The places that are worth a second look, best ones first."""
-    lacking = (evidence.max(axis=0) - evidence).min(axis=1)
+    known = np.isfinite(evidence)
+    best = evidence.max(axis=0, where=known, initial=-np.inf)
+    lacking = np.where(known, best - evidence, np.inf).min(axis=1)
     order = np.argsort(lacking, kind="stable")[:_MOST_PLACES]
-    return places[order[lacking[order] < _WINDOW]]
+    return places[order[: max(1, int(np.sum(lacking[order] < _WINDOW)))]]
 
 
 def _around_the_best(

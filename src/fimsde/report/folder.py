@@ -13,6 +13,7 @@ from fimsde.plots import BandSettings
 from fimsde.report.findings import Progress, find
 from fimsde.report.page import Page, make_page, num_steps
 from fimsde.sde import SDE
+from fimsde.spreadsheet import neutral
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
 _NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
@@ -79,7 +80,7 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
     numbers = np.concatenate([x, *columns.values()], axis=1)
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
-        writer.writerow(head)
+        writer.writerow(map(neutral, head))
         for row, near in zip(numbers.tolist(), result.inside(x).tolist(), strict=True):
             writer.writerow([*map(repr, row), int(near)])
 

@@ -60,9 +60,9 @@ def _terms(equation: Equation, polynomials: Polynomials, component: int) -> list
         sign = _MINUS if coefficient < 0 else "+" if out else ""
         number = plain_number(abs(coefficient), digits)
         product = _product(equation, powers)
-        shown = [Piece(f"{sign} " if out else sign)] if sign else []
+        shown = [Piece(f"{sign}\N{NO-BREAK SPACE}" if out else sign)] if sign else []
         if not product or number != "1":
-            shown += [*_number(number), *([Piece("\N{NO-BREAK SPACE}")] if product else [])]
+            shown += [*_number(number), *([Piece(" ")] if product else [])]
         out.append((*shown, *product))
     return out
 
@@ -73,7 +73,7 @@ def _product(equation: Equation, powers: Sequence[int]) -> list[Piece]:
         if not power:
             continue
         if pieces:
-            pieces.append(Piece("\N{NO-BREAK SPACE}\N{MIDDLE DOT}\N{NO-BREAK SPACE}"))
+            pieces.append(Piece(" \N{MIDDLE DOT}\N{NO-BREAK SPACE}"))
         is_word = name.isidentifier()
         if origin:
             minus, size = (_MINUS, origin) if origin > 0 else ("+", -origin)

@@ -6,7 +6,7 @@ from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.equation import Equation
-from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
 from fimsde.analysis.result import Result
 from fimsde.errors import FimsdeError
@@ -19,6 +19,7 @@ from fimsde.report.findings import Findings
 from fimsde.report.formulas import formula_block, left_out_text, terms
 from fimsde.report.origin import data_hash, versions, weights_hash
 from fimsde.sde import SDE
+from fimsde.shapes import Array, Float64
 
 _DIGITS = 4
 _NO_BREAK, _MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
@@ -205,11 +206,15 @@ def _fixed_points(found: Findings) -> Block:
     if not points:
         return Paragraph("The drift vanishes nowhere in the range of the data: no fixed point.")
     head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
-    rows = [_point(p) for p in points]
+    low, high = found.observations.box()
+    rows = [_point(p, high - low) for p in points]
     if (agreement := found.agreement) is not None:
         head = (*head, "in the formula")
         partners = [agreement.in_formula(k) for k in range(len(points))]
-        rows = [(*row, "no" if p is None else f"at {_place(p)}") for row, p in zip(rows, partners, strict=True)]
+        rows = [
+            (*row, "no" if p is None else f"at {', '.join(place(p.x, high - low))}")
+            for row, p in zip(rows, partners, strict=True)
+        ]
     return table(head, rows, "States at which the drift vanishes.")
 
 
@@ -229,17 +234,13 @@ def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
     return blocks
 
 
-def _point(point: FixedPoint) -> tuple[str, ...]:
+def _point(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, ...]:
     return (
-        *(f"{x:.{_DIGITS}g}" for x in point.x),
+        *place(point.x, width),
         point.kind,
         ", ".join(_complex(e) for e in point.eigenvalues),
         "yes" if point.inside else "no",
     )
-
-
-def _place(point: FixedPoint) -> str:
-    return ", ".join(f"{x:.{_DIGITS}g}" for x in point.x)
 
 
 def _complex(number: complex) -> str:

@@ -49,13 +49,21 @@ def num_shards(config: TrainConfig) -> int:
 
 def fill_cache(config: TrainConfig, folder: Path, *, workers: int = 1, show_progress: bool = False) -> None:
     """Make the shards that are missing. A folder that was begun with other settings is an error."""
+    _check_variant(config)
+    if (folder / _SETTINGS).exists() and not _missing(config, folder):  # also where nothing can be written
+        _open_folder(config, folder)
+        return
     with only_one(folder, "--cache"):
+        _open_folder(config, folder)
         _fill(config, folder, workers, show_progress)
 
 
+def _missing(config: TrainConfig, folder: Path) -> list[int]:
+    return [shard for shard in range(num_shards(config)) if not _file(folder, shard).exists()]
+
+
 def _fill(config: TrainConfig, folder: Path, workers: int, show_progress: bool) -> None:
-    _open_folder(config, folder)
-    missing = [shard for shard in range(num_shards(config)) if not _file(folder, shard).exists()]
+    missing = _missing(config, folder)
     for leftover in partial_files(folder, "*"):
         leftover.unlink(missing_ok=True)
     done = (num_shards(config) - len(missing)) * SHARD_SIZE
@@ -149,12 +157,15 @@ def _load(config: TrainConfig, folder: Path, shard: int) -> dict[str, Tensor]:
     return tensors
 
 
-def _open_folder(config: TrainConfig, folder: Path) -> None:
+def _check_variant(config: TrainConfig) -> None:
     if config.model.variant != "primed" or config.contexts.rule != "primed":
         raise ConfigError(
             f"variant is {config.model.variant} with {config.contexts.rule} contexts; a cache holds banks of primed "
             "contexts, which only primed models read. Let the model draw equations on the fly instead."
         )
+
+
+def _open_folder(config: TrainConfig, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         text = (folder / _SETTINGS).read_text() if (folder / _SETTINGS).exists() else None
