@@ -1,6 +1,7 @@
 """Set-up shared by all tests: one thread, shape checks, fixed seeds, where the reference data lie, no skips in CI."""
 
 import os
+import signal
 from pathlib import Path
 
 # Tests run side by side (pytest -n). Threads of torch and BLAS on top of that wait for each other in busy loops, where
@@ -16,6 +17,9 @@ from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa:
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
+
+# Started in the background of a script, the tests, and the programs they start and stop, would be deaf to SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _checked_modules() -> list[str]:

@@ -107,7 +107,12 @@ def test_a_folder_of_torch_programs_reproduces_estimates(tmp_path):
     assert export_model(model, tmp_path / "out", formats=["torch"], progress=called.append) == tmp_path / "out"
     assert model.training, "the caller's model was changed"
     assert called == ["encoder.pt2", "head.pt2"]
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"encoder.pt2", "head.pt2", "export.json"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        ".fimsde.json",
+        "encoder.pt2",
+        "head.pt2",
+        "export.json",
+    }
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     described = json.loads((tmp_path / "out" / "export.json").read_text())
     assert described["config"]["variant"] == "paper"
