@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import fimsde
 from fimsde.cli import app, main
+from fimsde.files.claims import hidden
 from problems import OrnsteinUhlenbeck
 
 VERBS = ("estimate", "report", "simulate", "finetune", "compare", "check", "demo", "bench", "generate", "pretrain")
@@ -83,7 +84,7 @@ def test_every_verb_has_help_with_an_example_and_json():
 
 def test_a_table_of_two_columns_becomes_a_complete_folder(folder):
     made = {p.name for p in (folder / "result").iterdir()}
-    assert made == {"report.html", "result.json", "fields.csv", "fields.png", "saved"}
+    assert made == {".fimsde.json", "report.html", "result.json", "fields.csv", "fields.png", "saved"}
     numbers = json.loads((folder / "result" / "result.json").read_text())
     assert numbers["names"] == ["height (mm)"]
     assert numbers["time_unit"] == "s"
@@ -359,7 +360,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c)
     deadline = time.monotonic() + 600  # a fresh machine compiles the kernels first
-    while not list(tmp_path.glob(".result-*/")) and process.poll() is None and time.monotonic() < deadline:
+    while not hidden(tmp_path / "result").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     while process.poll() is None and time.monotonic() < deadline:
         process.send_signal(signal.SIGINT)  # again, if a destructor swallowed the last one

@@ -1,12 +1,13 @@
 """The discrepancy of path sets: its formulas, its p-value, the cache of reference Grams, and its errors."""
 
+import os
 from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError
+from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError, OutputError
 from fimsde.metrics import gram_cache
 from fimsde.metrics.gram_cache import cached_self_gram
 from fimsde.metrics.mmd import MMD, Grams, mmd, mmd_from_grams, signature_grams
@@ -206,10 +207,10 @@ def test_a_file_with_other_content_is_refused(tmp_path):
 
 def test_a_failed_write_leaves_no_file(tmp_path, monkeypatch):
     def fail(*_):
-        raise OSError("no space left on device")
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(gram_cache.os, "fsync", fail)
-    with pytest.raises(OSError, match="no space"):
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OutputError, match="No space left on device"):
         cached_self_gram(random_paths(3, seed=18), PAPER, tmp_path)
     assert not list(tmp_path.iterdir())
 
