@@ -323,3 +323,10 @@ def test_fields_that_are_not_finite_are_named():
     with pytest.raises(InvalidObservationsError, match="not finite"):
         holes.stationary_density(box=(-1.0, 1.0))
     assert isinstance(make_cells(np.zeros(1), np.ones(1), None), Cells)
+
+
+def test_paths_without_noise_overflowed_on_their_way_out():
+    """They leave when the drift has carried them to the wall."""
+    straight = fimsde.result(fimsde.FunctionSDE(1, lambda x: 1.0 + 0 * x, lambda x: 0 * x))
+    found = straight.simulate_exit(0.0, (-1.0, 1.0), max_time=5.0, num_paths=3, dt=0.01)
+    assert abs(found.mean - 1.0) <= 0.011

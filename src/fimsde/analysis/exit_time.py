@@ -190,7 +190,8 @@ def _leaves(
     for wall in (low, high):
         near = np.isfinite(wall)
         distances = (x - wall)[:, near] * (ahead - wall)[:, near]
-        touch = np.exp(-2 * np.maximum(distances, 0) / np.maximum(variance[:, near], np.finfo(float).tiny))
+        with np.errstate(over="ignore"):  # next to no noise: the exponent is minus infinity, the chance zero
+            touch = np.exp(-2 * np.maximum(distances, 0) / np.maximum(variance[:, near], np.finfo(float).tiny))
         stays *= np.prod(1 - touch, axis=1)
     return beyond | (chance > stays)
 
