@@ -66,7 +66,8 @@ def left_out(
     doubt = polynomials.doubt
     if doubt is None:
         return []
-    others = np.flatnonzero((polynomials.coefficients[component] == 0) & (polynomials.exponents.sum(axis=1) <= degree))
+    is_open = (polynomials.coefficients[component] == 0) & (doubt.added_errors[component] > 0)  # zero: noise has no say
+    others = np.flatnonzero(is_open & (polynomials.exponents.sum(axis=1) <= degree))
     evidence = np.abs(doubt.added[component, others]) / doubt.added_errors[component, others]
     factors = text_factors(equation)
     return [
