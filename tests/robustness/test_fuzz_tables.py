@@ -63,6 +63,10 @@ def test_terms_that_no_noise_leaves_open_were_said_to_be_between_zero_and_zero(s
     assert "between 0 and 0" not in str(equation)
 
 
+def test_no_polynomial_above_a_floor_was_a_division_by_zero():
+    assert failure(10878)[1] is None
+
+
 @pytest.mark.parametrize("seed", [122, 238, 714])
 def test_rounding_does_not_take_away_what_few_different_states_say_of_an_equation(seed):
     """Two-valued columns beside steep ones: precisions lost their sign, and averages over models were NaN."""

@@ -123,9 +123,9 @@ def _least_distance(
     target = np.zeros(len(matrix))
     target[-1] = 1.0
     weights, distance = nnls(matrix, target)
-    if distance < _INFEASIBLE:
-        return None
     residual = matrix @ weights - target
+    if distance < _INFEASIBLE or not residual[-1] < 0:  # minus its square, but for rounding
+        return None
     return -scale * residual[:-1] / residual[-1]
 
 
