@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import fimsde
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.plots import BandSettings
 from fimsde.report import find, num_steps, page, write_report
+from fimsde.report.folder import write_fields
 from fimsde.report.health import health
 from fimsde.report.origin import data_hash, weights_hash
 from fitted import linear
@@ -254,3 +255,11 @@ def test_a_long_gap_is_no_jump():
     walk = np.cumsum(np.sqrt(gaps) * rng.standard_normal(1000))
     remarks = health(fimsde.read(walk, times=np.cumsum(gaps))).remarks
     assert not any("differ from their neighbours" in remark for remark in remarks)
+
+
+def test_a_table_with_a_number_that_is_none_is_not_written(tmp_path):
+    holes = fimsde.FunctionSDE(1, lambda x: -x, lambda x: np.where(np.abs(x) < 0.1, np.nan, 1.0))
+    result = fimsde.result(holes, linear(1).observations)
+    with pytest.raises(InvalidObservationsError, match=r"'diffusion x1' is nan at \[.*\]: the data do not tell it"):
+        write_fields(result, tmp_path / "fields.csv", BandSettings(resamples=0))
+    assert not list(tmp_path.iterdir())

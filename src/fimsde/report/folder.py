@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fimsde.analysis.result import Result
+from fimsde.errors import InvalidObservationsError
 from fimsde.plots import BandSettings
 from fimsde.report.findings import Progress, find
 from fimsde.report.page import Page, make_page, num_steps
@@ -78,6 +79,13 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
         columns |= {"diffusion_low": band.diffusion_low, "diffusion_high": band.diffusion_high}
     head = [*result.names, *(f"{what} {name}" for what in columns for name in result.names), "data_nearby"]
     numbers = np.concatenate([x, *columns.values()], axis=1)
+    bad = np.argwhere(~np.isfinite(numbers))
+    if len(bad):
+        i, j = bad[0]
+        raise InvalidObservationsError(
+            f"{head[j]!r} is {numbers[i, j]} at {np.array2string(x[i], precision=4)}: the data do not tell it. Add "
+            "observations, leave out components that hardly change, or do without bands (--resamples 0)."
+        )
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
         writer.writerow(map(neutral, head))
