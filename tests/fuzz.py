@@ -21,6 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -191,31 +192,60 @@ def _round_trip(result: fimsde.EstimatedSDE, x: np.ndarray) -> None:
 
 
 def _command_line(table: RandomTable) -> None:
-    """`fimsde estimate`: exit code 0 with finite tables, or 2."""
+    """Every verb ends with exit code 0 and finite tables, or with 2 and nothing written."""
+    with tempfile.TemporaryDirectory() as place:
+        file, out, paths, page = (Path(place) / name for name in ("table.csv", "out", "paths.csv", "page.html"))
+        table.frame().to_csv(file, index=False)
+        options = ["--time", "t", "--path", "track", "--missing", table.missing]
+        few = ["--resamples", "2"]
+        code, _ = _program("estimate", file, *options, *few, "--out", out)
+        assert out.exists() == (code == 0), f"exit code {code}, and the folder exists: {out.exists()}"
+        _, compared = _program("compare", file, *options, "--methods", "kramers-moyal,ours", "--json")
+        _strict(compared, "compare --json")
+        if code:
+            return
+        _finite(_numbers(out / "fields.csv"), "fields.csv")
+        text = (out / "result.json").read_text()
+        _no_nan_in(text, "result.json")
+        _strict(text, "result.json")
+        _strict(_program("check", out, "--json")[1], "check --json")
+        _strict(_program("info", out, "--json")[1], "info --json")
+        code, _ = _program("simulate", out, "--paths", "2", "--out", paths)
+        assert paths.exists() == (code == 0), f"exit code {code}, and the table exists: {paths.exists()}"
+        if code == 0:
+            _finite(_numbers(paths), "paths.csv")
+        code, _ = _program("report", out, *few, "--out", page)
+        assert page.exists() == (code == 0), f"exit code {code}, and the page exists: {page.exists()}"
+
+
+def _program(*words: str | Path) -> tuple[int, str]:
+    """Exit code and standard output."""
     from fimsde.cli import main
 
-    with tempfile.TemporaryDirectory() as folder:
-        file, out = Path(folder) / "table.csv", Path(folder) / "out"
-        table.frame().to_csv(file, index=False)
-        options = ["--time", "t", "--path", "track", "--missing", table.missing, "--resamples", "2"]
-        try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                main(["estimate", str(file), *options, "--out", str(out)])
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        assert code in (0, 2), f"exit code {code}"
-        assert out.exists() == (code == 0), f"exit code {code}, and the folder exists: {out.exists()}"
-        if code == 0:
-            with (out / "fields.csv").open(encoding="utf-8") as lines:
-                rows = list(csv.reader(lines))[1:]
-            _finite([[float(cell) for cell in row] for row in rows], "fields.csv")
-            _no_nan_in((out / "result.json").read_text(), "result.json")
-            json.loads((out / "result.json").read_text(), parse_constant=_refuse)
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            main([str(word) for word in words])
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code in (0, 2), f"{words[0]} ends with exit code {code}"
+    return code, out.getvalue()
 
 
-def _refuse(constant: str) -> None:
-    raise AssertionError(f"result.json has {constant}")
+def _numbers(table: Path) -> list[list[float]]:
+    with table.open(encoding="utf-8") as lines:
+        return [[float(cell) for cell in row] for row in list(csv.reader(lines))[1:]]
+
+
+def _strict(text: str, what: str) -> None:
+    """JSON without NaN or infinity, or nothing."""
+    if text:
+        json.loads(text, parse_constant=partial(_refuse, what))
+
+
+def _refuse(what: str, constant: str) -> None:
+    raise AssertionError(f"{what} has {constant}")
 
 
 def failure(seed: int) -> tuple[int, str | None, dict[str, str]]:

@@ -1,5 +1,8 @@
 """Verdicts: how often they raise a false alarm, and that they notice what they are there for."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -260,3 +263,9 @@ def test_without_data_nothing_can_be_checked():
         fimsde.result(OU).check()
     with pytest.raises(ConfigError, match="too few"):
         check(OU, observe(num=10), lambda x: np.ones(len(x), bool), None)
+
+
+def test_a_verdict_without_a_number_was_no_json():
+    few = Verdict("sampling interval", "caution", float("nan"), "too few")
+    assert json.loads(json.dumps(few.record(), allow_nan=False))["number"] is None
+    assert replace(few, number=1.5).record()["number"] == 1.5

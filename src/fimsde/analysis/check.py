@@ -5,7 +5,7 @@ becomes "bad" only if the effect is also large. Thresholds of size keep long rec
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Literal, no_type_check
 
@@ -61,6 +61,10 @@ class Verdict:
     number: float
     sentence: str
     next_step: str = ""
+
+    def record(self) -> dict[str, str | float | None]:
+        """Ready for JSON: a number that is none is null."""
+        return asdict(self) | {"number": float(self.number) if np.isfinite(self.number) else None}
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ def check(
     with bar(num_verdicts(has_band(result)), "check") as tell:
         checks = result.check(seed=seed, progress=tell)
     if as_json:
-        keys = ("name", "status", "number", "sentence", "next_step")
-        verdicts = [{key: getattr(v, key) for key in keys} for v in checks]
-        typer.echo(json.dumps({"status": checks.status, "verdicts": verdicts}, indent=1))
+        verdicts = [verdict.record() for verdict in checks]
+        typer.echo(json.dumps({"status": checks.status, "verdicts": verdicts}, indent=1, allow_nan=False))
     else:
         typer.echo(str(checks))

@@ -84,8 +84,7 @@ class Findings:
         if isinstance(r := self.replay, Replay):
             yield "simulated", {"paths": r.num_simulated, "diverged": r.num_diverged}
         if isinstance(self.checks, Checks):
-            keys = ("name", "status", "number", "sentence", "next_step")
-            yield "verdicts", [{key: getattr(v, key) for key in keys} for v in self.checks]
+            yield "verdicts", [verdict.record() for verdict in self.checks]
         if isinstance(e := self.equation, Equation):
             yield (
                 "equation",
