@@ -13,6 +13,7 @@ from pathlib import Path
 from fimsde.errors import OutputError
 from fimsde.files.ownership import MARKER, foreign_files, is_ours, mark, remove_ours
 from fimsde.files.place import no_place
+from fimsde.files.write import partial_files
 
 PARTIAL, OLD = ".fimsde-partial", ".fimsde-old"  # a result in the making, and one that is being replaced
 _ATTEMPTS = 20
@@ -134,7 +135,7 @@ def _remove(work: Path) -> None:
     """Remove a hidden file or folder of ours, with all that is in it."""
     if not work.is_dir():
         work.unlink()
-    elif is_ours(work) or not os.listdir(work):
+    elif _is_left_by_us(work):
         _empty(work)
         (work / MARKER).unlink(missing_ok=True)
         work.rmdir()
@@ -142,11 +143,15 @@ def _remove(work: Path) -> None:
 
 def _empty(work: Path) -> None:
     """Remove all but the marker of a hidden folder, so that whoever is killed here can begin again."""
-    entries = os.listdir(work)
-    if entries and not is_ours(work):
+    if not _is_left_by_us(work):
         raise OutputError(f"{str(work)!r} is in the way and was not made by fimsde. Move it away.")
-    for path in (work / name for name in entries if name != MARKER):
+    for path in (work / name for name in os.listdir(work) if name != MARKER):
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _is_left_by_us(work: Path) -> bool:
+    """Whether a hidden folder has a marker, which is written first, or nothing but one that was being written."""
+    return is_ours(work) or {path.name for path in partial_files(work, MARKER)} >= set(os.listdir(work))
 
 
 def _same(one: Path, other: Path) -> bool:
