@@ -19,9 +19,9 @@ def refuse_degenerate(observations: Observations, steps: Transitions) -> None:
         name, num = observations.names[j], observations.num_paths
         where = f"within each of the {num} paths" if num > 1 else "between neighbouring observations"
         raise InvalidObservationsError(
-            f"component {name!r} (number {j}) is constant {where}, so that it has no equation of its own. Leave it out "
-            "of the state: as a fixed input it belongs to the path, and a column that tells paths apart is named as "
-            "the path column (path)."
+            f"component {name!r} (number {j}) is constant {where}, so that it has no equation of its own. It is an "
+            "input, not a state: leave it out and estimate its values apart, or name it as the path column if it "
+            "tells paths apart."
         )
     for later in range(1, observations.dim):  # the first component that those before it determine
         _refuse_relation(observations, later)
