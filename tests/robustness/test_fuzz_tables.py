@@ -63,6 +63,10 @@ def test_no_polynomial_above_a_floor_was_a_division_by_zero():
     assert failure(10878)[1] is None
 
 
+def test_residuals_of_exactly_zero_had_an_infinite_logarithm():
+    assert failure(11928)[1] is None
+
+
 @pytest.mark.filterwarnings("ignore::fimsde.DataWarning")
 @pytest.mark.parametrize("seed", [122, 238, 714])
 def test_rounding_does_not_take_away_what_few_different_states_say_of_an_equation(seed):

@@ -261,4 +261,5 @@ def _descriptors(
 def _lack_of_fit(cells: Cells, rate: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
     """Mean square of the cells' residuals in units of their standard errors: about 1 if the cubic explains the data."""
     variance = np.maximum(cells.expected, 0.1 * rate * cells.time[:, None])
-    return (cells.residual**2 / variance).mean(axis=0)
+    least = np.finfo(np.float64).eps ** 2  # a residual of exactly zero is known no better than others
+    return np.maximum((cells.residual**2 / variance).mean(axis=0), least)
