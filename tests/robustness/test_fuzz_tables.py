@@ -5,10 +5,12 @@ The random tables here are the first ones of `make fuzz`.
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fimsde
 from fimsde.analysis import potential
 from fimsde.analysis.band import make_band
+from fimsde.analysis.generator import factorise
 from fimsde.analysis.residuals import Residuals, autocorrelation, memory, non_normality, residuals
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fuzz import failure
@@ -61,6 +63,24 @@ def test_terms_that_no_noise_leaves_open_were_said_to_be_between_zero_and_zero(s
 
 def test_no_polynomial_above_a_floor_was_a_division_by_zero():
     assert failure(10878)[1] is None
+
+
+def test_a_cell_that_no_path_leaves_crashed_the_solver():
+    """A state at rest: the backward equation has a row of zeros."""
+    with pytest.raises(InvalidObservationsError, match="parts of the box exchange no paths at all"):
+        factorise(sparse.csc_matrix(np.diag([1.0, 0.0, 2.0])))
+    assert failure(12051)[1] is None
+
+
+def test_nodes_that_digits_do_not_tell_apart_were_an_error_of_the_integrator():
+    brownian = fimsde.result(fimsde.FunctionSDE(1, lambda x: 0 * x, lambda x: 1 + 0 * x))
+    with pytest.raises(ConfigError, match=r"41 nodes from 1\.0 to .* are no 41 different numbers"):
+        brownian.potential((1.0, 1.0 + 20 * np.finfo(float).eps), num=41)
+    assert failure(3057)[1] is None
+
+
+def test_sizes_of_stored_answers_overflowed():
+    assert failure(2294)[1] is None
 
 
 def test_residuals_of_exactly_zero_had_an_infinite_logarithm():

@@ -121,13 +121,16 @@ def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_h
 
 def factorise(matrix: sparse.csc_matrix) -> SuperLU:
     """Factors of an M-matrix without pivoting: no entry is ever the difference of two positive numbers."""
+    apart = InvalidObservationsError(
+        "parts of the box exchange no paths at all: neither noise nor drift leads from one to the other. "
+        "Choose a box around one of them."
+    )
+    if not (matrix.diagonal() > 0).all():  # a cell that no path ever leaves; the library would crash
+        raise apart
     try:
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # exactly singular
-        raise InvalidObservationsError(
-            "parts of the box exchange no paths at all: neither noise nor drift leads from one to the other. "
-            "Choose a box around one of them."
-        ) from None
+        raise apart from None
 
 
 def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."], Float64[Array, "..."]]:

@@ -58,6 +58,11 @@ def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
             "quasi_potential() gives minus the logarithm of the stationary density in two."
         )
     x = np.linspace(low, high, num)
+    if not (np.diff(x) > 0).all():
+        raise ConfigError(
+            f"{num} nodes from {low!r} to {high!r} are no {num} different numbers: the state is too far from zero for "
+            "its range. Subtract an offset, e.g. with observations.with_units(offset=...), or pass fewer nodes."
+        )
     drift, diffusion = finite_fields(sde, x[:, None])
     f, g = drift[:, 0], diffusion[:, 0] ** 2
     g = np.maximum(g, _LEAST_NOISE * g.max())

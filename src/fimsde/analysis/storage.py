@@ -168,7 +168,8 @@ def _probes(observations: Observations) -> Float64[Array, "probes dim"]:
 def _compare(result: Result, answers: Float64[Array, "2 probes dim"]) -> None:
     assert result.observations is not None, "it was loaded with them"
     now = np.stack(result.fields(_probes(result.observations)))
-    size = np.sqrt(np.mean(answers**2, axis=1, keepdims=True))
+    largest = np.maximum(np.abs(answers).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float64).tiny)
+    size = largest * np.sqrt(np.mean((answers / largest) ** 2, axis=1, keepdims=True))  # squares of 1e200 overflow
     if now.shape != answers.shape or not np.all((np.abs(now - answers) <= _SAME * size) | np.isnan(answers)):
         warnings.warn(
             "the answers of this result differ from those it had when it was saved: another version of fimsde or of a "
