@@ -27,21 +27,21 @@ from bank_canonical import PUBLISHED
 from model_canonical import errors
 from torch.utils.data import Dataset
 
+from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
 from fimsde.benchmark.tasks import load, tasks
 from fimsde.errors import DataWarning
-from fimsde.estimation import estimate
 from fimsde.metrics.vector_field import field_error
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS
+from fimsde.results import estimate
 from fimsde.systems.canonical import CANONICAL, DEV_SEED
-from fimsde.train.batches import Batch, StreamedBatches
-from fimsde.train.cache import CachedBatches, fill_cache
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.loop import run
-from fimsde.train.objectives import Objective, choose_objective
-from fimsde.train.pretrain import new_model
+from fimsde.train.pretrain.batches import Batch, StreamedBatches
+from fimsde.train.pretrain.cache import CachedBatches, fill_cache
+from fimsde.train.pretrain.objectives import Objective, choose_objective
+from fimsde.train.pretrain.run import new_model
 
 MOST_STEPS = 100_000
 PAPER_MODEL = ModelConfig(embed=72, heads=4, functional_layers=2, feed_forward=192, head_hidden=(96, 96))

@@ -11,10 +11,10 @@ import argparse
 
 import numpy as np
 
-from fimsde.normalise import fit_normaliser
-from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS, ask, make_bank
+from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, ask, make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.transitions import to_transitions
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context, grid
-from fimsde.transitions import to_transitions
 
 PUBLISHED = {  # the paper's FIM-SDE: drift and diffusion errors, systems in the order of CANONICAL
     (0.0, 0.002): (

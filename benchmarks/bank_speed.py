@@ -8,10 +8,10 @@ import time
 
 import numpy as np
 
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import read
-from fimsde.priming.candidates import ask, make_bank
-from fimsde.transitions import to_transitions
+from fimsde.bank.hypotheses import ask, make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 
 
 def milliseconds(work, repeats: int) -> float:

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from fimsde.baselines.latent_sde import FINE, PAPER, fit
+from fimsde.data.observations import read
 from fimsde.metrics.mmd import mmd
-from fimsde.observations import read
 from fimsde.systems.real_world import FOLDS, REAL_WORLD, Split, splits
 
 PUBLISHED = {  # series: {iterations: (mean over folds, standard deviation)}

@@ -15,10 +15,10 @@ import sys
 import numpy as np
 import torch
 
-from fimsde.estimation import estimate
+from fimsde.data.observations import read
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
+from fimsde.results import estimate
 
 BOUND_AT_50_000 = 4096  # MB, the process as a whole, paper preset
 

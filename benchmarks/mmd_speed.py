@@ -15,11 +15,11 @@ import time
 
 import numpy as np
 
+from fimsde.data.observations import read
+from fimsde.equations.sde import FunctionSDE
 from fimsde.metrics.likelihood import transition_likelihood
 from fimsde.metrics.mmd import mmd
 from fimsde.metrics.signature import self_gram
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import DAMPED_LINEAR, reference
 

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from bank_canonical import PUBLISHED
 
-from fimsde.estimation import bundled_model, estimate
+from fimsde.estimation import bundled_model
 from fimsde.model.fim import FIMSDE
+from fimsde.results import estimate
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context, grid
 
 

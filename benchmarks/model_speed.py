@@ -42,13 +42,13 @@ def measure(threads: int, repeats: int) -> dict[str, float]:
     import numpy as np
     import torch
 
+    from fimsde.data.normalise import fit_normaliser
+    from fimsde.data.observations import read
+    from fimsde.data.transitions import to_transitions
     from fimsde.model.config import ModelConfig
     from fimsde.model.encoder import to_tokens
     from fimsde.model.fim import FIMSDE
     from fimsde.model.rollout import rollout
-    from fimsde.normalise import fit_normaliser
-    from fimsde.observations import read
-    from fimsde.transitions import to_transitions
 
     torch.set_num_threads(threads)
     generator = np.random.default_rng(0)

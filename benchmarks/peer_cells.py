@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from fimsde.baselines import peers_pysindy, peers_sfi
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
 from fimsde.metrics.vector_field import field_error
-from fimsde.observations import Observations
-from fimsde.sde import SDE
 from fimsde.systems.canonical import CANONICAL, context, grid
 
 

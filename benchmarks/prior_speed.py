@@ -16,7 +16,7 @@ import numpy as np
 
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import draw_equation
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.noise_kernels import derive
 from fimsde.prior.paths import draw_clean_paths
 
 # Accepted equations per CPU-second of the authors' generator on one core of a comparable machine, by (dimension, gap).

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import fisher_exact
 
 from fimsde.prior.config import PolynomialConfig, PriorConfig
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.noise_kernels import derive
 from fimsde.prior.paths import CleanPaths, draw_clean_paths
 from fimsde.prior.polynomials import draw_polynomials, monomials
 from fimsde.prior.stats import Acceptance

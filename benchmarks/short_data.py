@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from fimsde.baselines import kramers_moyal
+from fimsde.data.observations import Observations, read
 from fimsde.errors import DataWarning
-from fimsde.estimation import estimate
-from fimsde.observations import Observations, read
+from fimsde.results import estimate
 from fimsde.systems.canonical import CANONICAL, context, grid
 
 SETTINGS = ((0.0, 0.002), (0.0, 0.02), (0.05, 0.002), (0.05, 0.02))

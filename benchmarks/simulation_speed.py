@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from fimsde.estimation import EstimatedSDE, estimate
+from fimsde.data.observations import read
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
+from fimsde.results import Result, estimate
 from fimsde.tabulate import TabulatedSDE
 
 AUTHORS_PER_STEP = 0.731
@@ -58,7 +58,7 @@ def report(what: str, seconds: float, num_steps: int) -> None:
     print(f"{what:<30}  {seconds:9.2f}   authors {authors:.0f}: {authors / seconds:.1f} x", flush=True)
 
 
-def warm_up(sde: EstimatedSDE) -> None:
+def warm_up(sde: Result) -> None:
     """Compile what is compiled: kernels are cached on disk, so that users wait for it once."""
     sde.tabulate(box=(np.full(2, -0.1), np.full(2, 0.1)), tolerance=1.0).simulate(np.zeros(2), [0.0, 1e-6])
 
@@ -73,7 +73,7 @@ def observations() -> Any:
     return read(values, dt=0.002)
 
 
-def run(simulated: EstimatedSDE | TabulatedSDE, sde: EstimatedSDE, num_steps: int) -> float:
+def run(simulated: Result | TabulatedSDE, sde: Result, num_steps: int) -> float:
     """Simulate 100 paths from the mean of the data; share of them that stayed within its standard table.
 
     Random weights have no reason to keep paths near the data, so a run covers a fifth of a normalised time unit,
@@ -81,7 +81,7 @@ def run(simulated: EstimatedSDE | TabulatedSDE, sde: EstimatedSDE, num_steps: in
     """
     times = np.linspace(0.0, 0.2 / sde.normaliser.time_scale, num_steps + 1)
     values = simulated.simulate(sde.normaliser.offset, times, NUM_PATHS, seed=0).values
-    if isinstance(simulated, EstimatedSDE):
+    if isinstance(simulated, Result):
         return 0.0
     return float(np.mean(np.all((values >= simulated.low) & (values <= simulated.high), axis=(1, 2))))
 

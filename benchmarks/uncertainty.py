@@ -19,7 +19,7 @@ from fimsde.estimation import bundled_model
 from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import answers
 from fimsde.train.config import TrainConfig
-from fimsde.train.validation import validation_batches
+from fimsde.train.pretrain.validation import validation_batches
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import stream
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.pretrain import pretrain
+from fimsde.train.pretrain.run import pretrain
 
 prior = PriorConfig().restrict(dims=[1], gaps=[0.01])
 equations = list(islice(stream(prior, seed=0), 3))

@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def _checked_modules() -> list[str]:
     """Every module but the numba kernels, whose functions must reach the compiler unwrapped."""
     files = (SOURCE / "fimsde").rglob("*.py")
-    modules = [".".join(f.relative_to(SOURCE).with_suffix("").parts) for f in files if f.stem != "compiled"]
+    modules = [".".join(f.relative_to(SOURCE).with_suffix("").parts) for f in files if not f.stem.endswith("_kernels")]
     return [m for m in modules if not m.endswith("__init__")]
 
 

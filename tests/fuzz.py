@@ -58,7 +58,7 @@ def exercise(table: RandomTable) -> dict[str, str]:
     if not isinstance(observations, fimsde.Observations):
         return outcome
     result = attempt("estimate", lambda: fimsde.estimate(observations))
-    if not isinstance(result, fimsde.EstimatedSDE):
+    if not isinstance(result, fimsde.Result):
         if table.seed % _EVERY_COMMAND == 0:
             _command_line(table)
         return outcome
@@ -116,7 +116,7 @@ def _no_nan_in(text: str, what: str) -> None:
     assert not words & {"nan", "inf", "infinity"}, f"{what} has NaN or infinity: {text}"
 
 
-def _fields(result: fimsde.EstimatedSDE, x: np.ndarray) -> None:
+def _fields(result: fimsde.Result, x: np.ndarray) -> None:
     drift, diffusion = result.drift(x), result.diffusion(x)
     _finite(drift, "drift")
     _finite(diffusion, "diffusion")
@@ -184,7 +184,7 @@ def _paths(paths) -> None:
     assert paths.mask[:, 0].all(), "a start that is no state"
 
 
-def _round_trip(result: fimsde.EstimatedSDE, x: np.ndarray) -> None:
+def _round_trip(result: fimsde.Result, x: np.ndarray) -> None:
     with tempfile.TemporaryDirectory() as folder:
         result.save(Path(folder) / "saved")
         again = fimsde.load(Path(folder) / "saved")
@@ -220,7 +220,7 @@ def _command_line(table: RandomTable) -> None:
 
 def _program(*words: str | Path) -> tuple[int, str]:
     """Exit code and standard output."""
-    from fimsde.cli import main
+    from fimsde.interface.cli import main
 
     out = io.StringIO()
     try:

@@ -16,18 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
+from fimsde.bank.hypotheses import Bank, make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import Observations, read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import DataWarning
-from fimsde.estimation import bundled_model, estimate
+from fimsde.estimation import bundled_model
 from fimsde.model.fim import FIMSDE
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import Observations, read
-from fimsde.priming.candidates import Bank, make_bank
-from fimsde.sde import FunctionSDE
+from fimsde.results import estimate
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import DAMPED_CUBIC, DAMPED_LINEAR, DOUBLE_WELL, DUFFING, GLYCOLYSIS, HOPF, WANG_2D
 from fimsde.systems.lorenz import LORENZ
 from fimsde.systems.out_of_class import FITZHUGH_NAGUMO, MULLER_BROWN, SQUARE_ROOT, TANH_SWITCH, VAN_DER_POL
-from fimsde.transitions import to_transitions
 
 FILE = Path(__file__).parent / "data" / "pinned_answers.npz"
 FIELDS = ("drift", "diffusion", "uncertainty")

@@ -6,11 +6,11 @@ import pytest
 import fimsde
 from fimsde.analysis.agreement import compare_fixed_points
 from fimsde.analysis.fixed_points import place
+from fimsde.equations.sde import FunctionSDE
 from fimsde.report.findings import find
 from fimsde.report.folder import summary
 from fimsde.report.sections import equation as equation_section
 from fimsde.report.sections import landscape
-from fimsde.sde import FunctionSDE
 from fimsde.systems import canonical
 
 WELLS = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))

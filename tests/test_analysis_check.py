@@ -12,8 +12,8 @@ from fimsde.analysis import check as checking
 from fimsde.analysis.check import FALSE_ALARM, Checks, Verdict, check, sampling_interval, step_error, subsampled
 from fimsde.analysis.residuals import autocorrelation, measurement_noise, memory, non_normality, residuals
 from fimsde.baselines import kramers_moyal
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
-from fimsde.sde import FunctionSDE
 from problems import OrnsteinUhlenbeck
 
 OU = OrnsteinUhlenbeck(theta=1.5, sigma=0.7, dim=2)

@@ -5,9 +5,9 @@ import pytest
 
 import fimsde
 from fimsde.analysis.compare import Comparison, compare, split
-from fimsde.benchmark.methods import Method
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
-from fimsde.sde import FunctionSDE
+from fimsde.methods import Method
 from problems import OrnsteinUhlenbeck
 
 OU = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)

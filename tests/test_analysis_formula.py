@@ -15,9 +15,9 @@ from fimsde.analysis import naming
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.naming import in_latex, in_text, to_symbols
 from fimsde.analysis.polynomials import Polynomials
-from fimsde.priming import monomials
+from fimsde.bank import monomials
+from fimsde.equations.sde import FunctionSDE
 from fimsde.report.formulas import formula_block
-from fimsde.sde import FunctionSDE
 from fimsde.systems import canonical
 
 WELLS = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))

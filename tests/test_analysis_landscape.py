@@ -12,8 +12,8 @@ from checks import check_cdf, check_slope
 from fimsde.analysis.density import stationary_density
 from fimsde.analysis.exit_time import simulate_exit, suggested_step
 from fimsde.analysis.generator import Cells, make_cells, make_generator
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.sde import FunctionSDE
 from fimsde.systems import canonical
 from problems import OrnsteinUhlenbeck
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import fimsde
 from fimsde.analysis.positive import ObservedStates
 from fimsde.analysis.selection import Floor, fit_above
-from fimsde.sde import FunctionSDE
+from fimsde.equations.sde import FunctionSDE
 
 
 def seen(values, g, dim=1):

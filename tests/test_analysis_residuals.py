@@ -17,7 +17,7 @@ from fimsde.analysis.residuals import (
     non_normality,
     residuals,
 )
-from fimsde.sde import FunctionSDE
+from fimsde.equations.sde import FunctionSDE
 
 LENGTHS = (60, 7, 41, 2, 90)  # steps of paths; 200 in all
 DRAWS, STEPS = 1500, 300

@@ -17,11 +17,11 @@ import pytest
 
 import fimsde
 from browser import new_tab
-from fimsde.app import start, work
-from fimsde.app.choose import NO_CLOCK, NO_PATH
-from fimsde.cli import main
-from fimsde.cli.table import Columns
 from fimsde.errors import ConfigError, FimsdeError
+from fimsde.interface.app import start, work
+from fimsde.interface.app.choose import NO_CLOCK, NO_PATH
+from fimsde.interface.cli import main
+from fimsde.interface.cli.table import Columns
 from fimsde.plots import BandSettings, style
 from problems import OrnsteinUhlenbeck
 
@@ -205,7 +205,7 @@ def test_a_table_beyond_the_limit_is_one_sentence(monkeypatch):
 
 @pytest.mark.filterwarnings("default")
 def test_the_limit_of_uploads_is_on_the_page_and_the_server_keeps_it(page):
-    server = pytest.importorskip("fimsde.app.server")
+    server = pytest.importorskip("fimsde.interface.app.server")
     assert f"at most {work.LARGEST} MB" in page.file_uploader[0].label
     assert server.OPTIONS["server.maxUploadSize"] == work.LARGEST
 
@@ -222,7 +222,7 @@ def test_the_page_refuses_with_a_sentence(page):
 
 def test_the_grey_that_the_text_promises_was_missing_from_the_curves():
     """Where no data are nearby, as in the figures: between two clouds of states, say."""
-    curves = pytest.importorskip("fimsde.app.curves", reason="the extra app is not installed")
+    curves = pytest.importorskip("fimsde.interface.app.curves", reason="the extra app is not installed")
     rng = np.random.default_rng(0)
     ends = [0.1 * rng.standard_normal((300, 1)).cumsum(axis=0) + 50 * i for i in (-1, 1)]
     result = fimsde.result(OrnsteinUhlenbeck(1.5, 0.7), fimsde.read(ends, dt=0.1, names=["x"]))
@@ -243,7 +243,15 @@ def server(tmp_path):
     """The address of a running app."""
     pytest.importorskip("streamlit", reason="the extra app is not installed")
     port = start.find_port(None)
-    program = [sys.executable, "-c", "from fimsde.cli import main; main()", "app", "--no-browser", "--port", str(port)]
+    program = [
+        sys.executable,
+        "-c",
+        "from fimsde.interface.cli import main; main()",
+        "app",
+        "--no-browser",
+        "--port",
+        str(port),
+    ]
     process = subprocess.Popen(program, cwd=tmp_path)
     address = f"http://127.0.0.1:{port}"
     try:

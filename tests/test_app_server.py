@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fimsde.app import start
+from fimsde.interface.app import start
 
-server = pytest.importorskip("fimsde.app.server", reason="the extra app is not installed")
+server = pytest.importorskip("fimsde.interface.app.server", reason="the extra app is not installed")
 client = pytest.importorskip("websockets.sync.client", reason="websockets is not installed")
 from websockets.exceptions import InvalidStatus  # noqa: E402
 
@@ -45,7 +45,15 @@ def app(tmp_path_factory):
     seen.touch()
     source = str(Path(start.__file__).parents[2])
     extra = {"PYTHONPATH": os.pathsep.join([str(folder / "spy"), source]), "SPY_FILE": str(seen)}
-    program = [sys.executable, "-c", "from fimsde.cli import main; main()", "app", "--no-browser", "--port", str(port)]
+    program = [
+        sys.executable,
+        "-c",
+        "from fimsde.interface.cli import main; main()",
+        "app",
+        "--no-browser",
+        "--port",
+        str(port),
+    ]
     process = subprocess.Popen(program, cwd=folder, env=os.environ | extra, stdout=subprocess.DEVNULL)
     try:
         wait_until_healthy(port)

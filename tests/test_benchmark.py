@@ -13,13 +13,13 @@ from fimsde.baselines import latent_sde
 from fimsde.benchmark import Method, named, run, summarise
 from fimsde.benchmark.figures import convergence, fields_and_paths
 from fimsde.benchmark.measure import measure
-from fimsde.benchmark.methods import PathMethod, latent
 from fimsde.benchmark.results import PathScore, Result, read, result_file
 from fimsde.benchmark.tasks import Comparison, Task, load, tasks
+from fimsde.data.observations import read as as_observations
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError, DatasetError
-from fimsde.estimation import estimate
-from fimsde.observations import read as as_observations
-from fimsde.sde import FunctionSDE
+from fimsde.methods import PathMethod, latent
+from fimsde.results import estimate
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import DOUBLE_WELL, grid, reference
 from fimsde.systems.lorenz import LAWS, LORENZ, TIMES, LorenzData

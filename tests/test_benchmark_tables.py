@@ -16,8 +16,8 @@ from fimsde.benchmark.results import PathScore, Result, save
 from fimsde.benchmark.summary import summarise
 from fimsde.benchmark.tables import mean_std, tables, three_digits, to_csv, to_latex, to_markdown
 from fimsde.benchmark.tasks import EXPERIMENTS, Task, tasks
-from fimsde.cli.bench import bench
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench import bench
 from fimsde.metrics.likelihood import TransitionLikelihood
 from fimsde.metrics.vector_field import FieldError
 

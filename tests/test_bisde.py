@@ -11,11 +11,11 @@ from fimsde.baselines import bisde
 from fimsde.baselines.bisde import PAPER, SCALED, BisdeSettings
 from fimsde.baselines.library import Term, evaluate, monomials, paper_library
 from fimsde.baselines.msbl import MsblSettings, msbl
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE, FunctionSDE
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import read
-from fimsde.sde import SDE, FunctionSDE
 from fimsde.simulate import simulate
-from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 GAPS = {"wind": 1 / 6, "oil": 1.0, "facebook": 1 / (252 * 390), "tesla": 1 / (252 * 390)}

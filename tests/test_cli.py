@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fimsde import __version__
-from fimsde.cli import app, main
+from fimsde.interface.cli import app, main
 from fimsde.systems.canonical import context
 
 
@@ -44,7 +44,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(capsys):
 @pytest.mark.parametrize("length", [600, pytest.param(5000, marks=pytest.mark.slow)])
 def test_demo_writes_data_estimate_and_figure(length, tmp_path, monkeypatch):
     """The slow case buys the number of observations that users get."""
-    monkeypatch.setattr("fimsde.cli.demo._RESAMPLES", 2)
+    monkeypatch.setattr("fimsde.interface.cli.demo._RESAMPLES", 2)
     monkeypatch.setattr("fimsde.systems.canonical.context", partial(context, length=length))
     out = tmp_path / "demo"
     CliRunner().invoke(app, ["demo", "--out", str(out)], catch_exceptions=False)

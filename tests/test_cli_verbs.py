@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import fimsde
-from fimsde.cli import app, main
 from fimsde.files.claims import hidden
+from fimsde.interface.cli import app, main
 from problems import OrnsteinUhlenbeck
 
 VERBS = ("estimate", "report", "simulate", "finetune", "compare", "check", "demo", "bench", "generate", "pretrain")
@@ -141,7 +141,7 @@ def test_simulated_paths_are_a_table_that_can_be_read_again(folder, tmp_path):
 
 def test_the_json_of_compare_has_no_number_for_what_is_impossible():
     from fimsde.analysis.compare import Comparison, MethodScore
-    from fimsde.cli.compare import _record
+    from fimsde.interface.cli.compare import _record
 
     score = MethodScore("a", "A", -np.inf, None, None, 0.1, None, 3)
     found = json.loads(json.dumps(_record(Comparison((score,), 40, 0)), allow_nan=False))["scores"][0]
@@ -352,7 +352,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     command = [
         sys.executable,
         "-c",
-        "from fimsde.cli import main; main()",
+        "from fimsde.interface.cli import main; main()",
         "estimate",
         "data.csv",
         "--resamples",
@@ -377,7 +377,7 @@ def test_an_interrupt_is_said(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fimsde.cli.info._installation", interrupted)
+    monkeypatch.setattr("fimsde.interface.cli.info._installation", interrupted)
     found = run("info")
     assert (found.code, found.err) == (130, "fimsde: interrupted\n")
 
@@ -387,7 +387,7 @@ def test_the_shell_completes_verbs():
     command = [
         sys.executable,
         "-c",
-        "import sys; sys.argv = ['fimsde']; from fimsde.cli import app; app(prog_name='fimsde')",
+        "import sys; sys.argv = ['fimsde']; from fimsde.interface.cli import app; app(prog_name='fimsde')",
     ]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert "estimate" in found.stdout

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fimsde.cli import main
-from fimsde.cli.table import Columns, join_names
-from fimsde.columns import guess, look, objections
-from fimsde.tables import open_table
+from fimsde.data.tables import open_table
+from fimsde.interface.cli import main
+from fimsde.interface.cli.table import Columns, join_names
+from fimsde.interface.columns import guess, look, objections
 
 ROWS, PATHS = 40, 4
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 from typer.testing import CliRunner
 
-from fimsde.cli.convert import convert as command
 from fimsde.errors import CheckpointError, ConfigError
+from fimsde.interface.cli.convert import convert as command
 from fimsde.model.config import ModelConfig
 from fimsde.model.convert import authors_config, convert, to_our_names, to_their_names
 from fimsde.model.encoder import Tokens

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import fimsde
-from fimsde.cli import app
+from fimsde.interface.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = (ROOT / "docs").resolve()

@@ -9,18 +9,18 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from fimsde.bank.threads import blas_threads_for
+from fimsde.data.observations import read
+from fimsde.data.support import fit_support
+from fimsde.data.transitions import Transitions
+from fimsde.equations.sde import SDE, FunctionSDE, fields
 from fimsde.errors import DataWarning
-from fimsde.estimation import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
 from fimsde.model.threads import threads_for
-from fimsde.observations import read
-from fimsde.priming.threads import blas_threads_for
-from fimsde.sde import SDE, FunctionSDE, fields
+from fimsde.results import estimate
 from fimsde.simulate import simulate
-from fimsde.support import fit_support
-from fimsde.transitions import Transitions
 from problems import OrnsteinUhlenbeck
 
 TINY = ModelConfig.preset("tiny")
@@ -83,7 +83,7 @@ def test_names_and_the_unit_of_time_are_those_of_the_observations():
     obs = read(OBS.values, times=np.arange(OBS.num_points) * 0.1, names=["u", "v"], time_unit="h")
     sde = estimate(obs, MODEL)
     assert (sde.names, sde.time_unit, sde.num_transitions) == (("u", "v"), "h", OBS.num_points - 1)
-    assert repr(sde) == "EstimatedSDE(names=('u', 'v'), time_unit='h', num_transitions=399)"
+    assert repr(sde) == "Result(sde=EstimatedSDE(num_transitions=399), names=('u', 'v'), time_unit='h')"
 
 
 def test_one_component_may_be_asked_with_a_plain_array_and_answers_in_that_shape():

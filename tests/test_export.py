@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import fimsde
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import CheckpointError, ConfigError
 from fimsde.export import bank_inputs, export_model, token_inputs, write
 from fimsde.export.graphs import EncoderGraph, HeadGraph
 from fimsde.export.trace import Program, difference
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.normalise import fit_normaliser
-from fimsde.transitions import to_transitions
 
 ROOT = Path(__file__).parent.parent
 LENGTHS = ((57, 1), (203, 11))  # observations and locations; graphs are traced with others
@@ -198,7 +198,7 @@ def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, mon
     """So that docs/export.md cannot rot."""
     pytest.importorskip("onnxruntime", reason="the extra export is not installed")
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
-    from fimsde.cli import main
+    from fimsde.interface.cli import main
 
     monkeypatch.chdir(tmp_path)
     obs = observations(1, 300)

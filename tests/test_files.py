@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import fimsde
-from fimsde.cli import main
 from fimsde.errors import CheckpointError, ConfigError, OutputError
 from fimsde.files import claims, outputs
 from fimsde.files.claims import hidden
 from fimsde.files.outputs import new_file, new_folder, write_folder
 from fimsde.files.ownership import MARKER, is_ours
 from fimsde.files.write import write_file
+from fimsde.interface.cli import main
 
 
 @pytest.fixture(autouse=True)

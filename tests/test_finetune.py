@@ -11,23 +11,23 @@ import pytest
 import torch
 
 import fimsde
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import fields
 from fimsde.errors import CheckpointError, ConfigError, DataWarning, InvalidObservationsError
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
-from fimsde.sde import fields
 from fimsde.simulate import simulate
-from fimsde.train import finetune_objective
 from fimsde.train.config import TrainConfig
-from fimsde.train.finetune import finetune
-from fimsde.train.finetune_config import FinetuneConfig
-from fimsde.train.finetune_data import ScoredBatches, Windows, split
-from fimsde.train.finetune_objective import WindowObjective
-from fimsde.train.finetune_parameters import Learner, merged
+from fimsde.train.finetune import objective as finetune_objective
+from fimsde.train.finetune.config import FinetuneConfig
+from fimsde.train.finetune.data import ScoredBatches, Windows, split
+from fimsde.train.finetune.objective import WindowObjective
+from fimsde.train.finetune.parameters import Learner, merged
+from fimsde.train.finetune.run import finetune
 from fimsde.train.log import read_log
-from fimsde.train.pretrain import new_model
+from fimsde.train.pretrain.run import new_model
 from fimsde.train.run_folder import CURVE
-from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 PAPER = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))

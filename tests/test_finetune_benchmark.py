@@ -5,16 +5,16 @@ import pickle
 import numpy as np
 import pytest
 
-from fimsde.benchmark.finetuned import fit_finetuned
-from fimsde.benchmark.methods import named
+from fimsde.data.observations import read
 from fimsde.errors import ConfigError
 from fimsde.estimation import EstimatedSDE
+from fimsde.methods import named
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
-from fimsde.train import finetune_objective
-from fimsde.train.finetune_config import FinetuneConfig
-from fimsde.train.finetune_objective import WindowObjective
+from fimsde.train.finetune import objective
+from fimsde.train.finetune.config import FinetuneConfig
+from fimsde.train.finetune.objective import WindowObjective
+from fimsde.train.finetune.stages import fit_finetuned
 
 TINY = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
 
@@ -31,7 +31,7 @@ def test_the_finetuned_model_is_a_method_of_the_benchmark():
 
 def test_along_training_more_iterations_go_on_from_fewer_and_change_nothing(tmp_path, monkeypatch):
     """The same numbers as in one go; a run that is there already is only read."""
-    monkeypatch.setattr(finetune_objective, "_PATH_STEPS", 4)  # most of the time of a judgement
+    monkeypatch.setattr(objective, "_PATH_STEPS", 4)  # most of the time of a judgement
     weights, work = tmp_path / "weights", tmp_path / "work"
     FIMSDE(TINY, seed=0).save_pretrained(weights)
     config = FinetuneConfig(iterations=4, num_scored=16, validation_interval=2, hold_out=0.0, objective="dense")

@@ -7,11 +7,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fimsde.cli.finetune import finetune
 from fimsde.errors import CheckpointError, FimsdeError
+from fimsde.interface.cli.finetune import finetune
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.train import finetune_objective
+from fimsde.train.finetune import objective
 
 
 def run(*arguments):
@@ -23,7 +23,7 @@ def run(*arguments):
 @pytest.fixture(autouse=True)
 def short_simulations(monkeypatch):
     """Most of the time of a judgement."""
-    monkeypatch.setattr(finetune_objective, "_PATH_STEPS", 4)
+    monkeypatch.setattr(objective, "_PATH_STEPS", 4)
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import FunctionSDE
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
-from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_losses import advance, filtered_nll, num_scored, predict, window_nll
+from fimsde.train.finetune.data import Windows
+from fimsde.train.finetune.losses import advance, filtered_nll, num_scored, predict, window_nll
 from fimsde.train.losses import ScoredSteps, transition_nll
-from fimsde.transitions import to_transitions
 
 A = np.array([[-1.5, 0.8], [-0.6, -0.9]])  # drift A x + B
 B = np.array([0.3, -0.2])

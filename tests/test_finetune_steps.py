@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import FunctionSDE
 from fimsde.simulate import euler_step, simulate
-from fimsde.train.finetune_data import Windows
-from fimsde.train.finetune_steps import _divergence, steps_per_gap
-from fimsde.transitions import to_transitions
+from fimsde.train.finetune.data import Windows
+from fimsde.train.finetune.steps import _divergence, steps_per_gap
 
 THETA = 4.0
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fimsde.data.grid import regular_grid
+from fimsde.data.observations import read
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
-from fimsde.observations import read
 from fimsde.systems.canonical import WANG_2D, grid
 
 

@@ -11,9 +11,9 @@ from scipy import stats
 from checks import check_cdf, check_mean
 from fimsde.baselines import kramers_moyal
 from fimsde.baselines.kramers_moyal import POLYNOMIAL, BinnedSettings, PolynomialSettings
+from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import SDE, FunctionSDE
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations, read
-from fimsde.sde import SDE, FunctionSDE
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 

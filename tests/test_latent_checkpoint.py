@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fimsde.baselines.latent_sde import PAPER, fit
+from fimsde.data.observations import read
 from fimsde.errors import CheckpointError
-from fimsde.observations import read
 
 TINY = replace(PAPER, latent_size=2, hidden_size=8, context_size=5, dt=0.1, iterations=12, kl_warmup=4)
 

@@ -16,9 +16,9 @@ from fimsde.baselines.latent_sde import (
     shared_grid,
     standardised,
 )
+from fimsde.data.normalise import Normaliser
+from fimsde.data.observations import read
 from fimsde.errors import ConfigError, FimsdeError, InvalidObservationsError
-from fimsde.normalise import Normaliser
-from fimsde.observations import read
 
 TINY = replace(PAPER, latent_size=2, hidden_size=8, context_size=5, dt=0.1, sample_dt=0.05, iterations=12, kl_warmup=4)
 

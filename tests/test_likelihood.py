@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from checks import check_mean
+from fimsde.data.observations import read
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import InvalidObservationsError
 from fimsde.metrics.likelihood import transition_likelihood
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 

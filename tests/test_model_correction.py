@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from fimsde.data.transitions import Transitions
 from fimsde.errors import ConfigError
 from fimsde.model.config import ModelConfig
 from fimsde.model.correction import Correction
 from fimsde.model.fim import FIMSDE
-from fimsde.transitions import Transitions
 
 CONFIG = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from fimsde.data.transitions import Transitions
 from fimsde.errors import InvalidObservationsError
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.model.fim import FIMSDE
-from fimsde.transitions import Transitions
 
 CONFIG = ModelConfig(embed=8, heads=2, encoder_layers=2, functional_layers=2, feed_forward=12, head_hidden=(6, 10))
 

@@ -8,17 +8,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError
-from fimsde.estimation import estimate
 from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import answers
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import read
-from fimsde.priming.candidates import NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.results import estimate
 from fimsde.simulate import simulate
-from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 MODEL = FIMSDE(ModelConfig.preset("primed-tiny"), seed=1).double().eval()

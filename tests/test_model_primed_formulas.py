@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import Asked, Prepared, answers, cell_features, context_features
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import read
-from fimsde.priming.candidates import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
 from fimsde.simulate import simulate
-from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 NUM_LOCAL = 3

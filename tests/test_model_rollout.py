@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
+from fimsde.data.transitions import Transitions
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.rollout import rollout
-from fimsde.transitions import Transitions
 
 MODEL = FIMSDE(ModelConfig.preset("tiny"), seed=1).double().eval()
 

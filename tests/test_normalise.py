@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import AffineSDE
 from fimsde.errors import InvalidObservationsError
-from fimsde.normalise import Normaliser, fit_normaliser
-from fimsde.observations import read
-from fimsde.sde import AffineSDE
-from fimsde.transitions import to_transitions
 from problems import OrnsteinUhlenbeck
 
 Y = np.random.default_rng(0).standard_normal((4, 25, 2)) * [1.0, 40.0] + [3.0, -7.0]

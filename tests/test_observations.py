@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from checks import check_same_observations
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import DataWarning, InvalidObservationsError
-from fimsde.observations import read
-from fimsde.transitions import to_transitions
 
 # Whole numbers below 2048: exact in every type that holds numbers, float16 included.
 PLAIN = np.random.default_rng(0).integers(-500, 500, (30, 2)).astype(np.float64)
@@ -269,7 +269,7 @@ def test_observations_are_read_as_they_are_and_paths_are_counted_from_zero():
 
 def test_reading_arrays_imports_neither_torch_nor_pandas():
     program = (
-        "import sys, numpy, fimsde.observations as o; o.read(numpy.arange(9.0) ** 2, dt=1);"
+        "import sys, numpy, fimsde.data.observations as o; o.read(numpy.arange(9.0) ** 2, dt=1);"
         "print(sorted({'torch', 'pandas', 'narwhals', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

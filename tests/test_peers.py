@@ -12,9 +12,9 @@ import pytest
 
 from fimsde.baselines import peers_pysindy, peers_sfi
 from fimsde.benchmark import named, run
+from fimsde.data.observations import read
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 
 SKEW = FunctionSDE(

@@ -6,14 +6,14 @@ from matplotlib.colors import to_hex
 
 import fimsde
 from fimsde.analysis.box import to_box
+from fimsde.analysis.replay import replay
+from fimsde.data.grid import regular_grid
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
 from fimsde.plots import BandSettings, plot, style, to_png
 from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.planes import WIDEN, _in_deviations, read_plane
 from fimsde.plots.replays import plot_statistics
-from fimsde.replay import replay
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 

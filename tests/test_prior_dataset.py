@@ -11,15 +11,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fimsde.cli.generate import generate as command
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.files.lock import LOCK
+from fimsde.files.workers import dask_cluster, process_pool
+from fimsde.interface.cli.generate import generate as command
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import Dataset, generate, make_shard
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings, read_manifest
 from fimsde.prior.stats import Acceptance, acceptance
-from fimsde.prior.workers import dask_cluster, process_pool
 from test_prior_equation import same
 
 SMALL = PriorConfig(

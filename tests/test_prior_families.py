@@ -12,8 +12,8 @@ from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
 from fimsde.prior.polynomials import PolynomialSDE, draw_polynomials, monomials
-from fimsde.prior.waves.compiled import Waves
-from fimsde.prior.waves.fields import WaveSDE, draw_waves
+from fimsde.prior.wave_kernels import Waves
+from fimsde.prior.waves import WaveSDE, draw_waves
 from fimsde.simulate import simulate
 
 SETTING = Setting(gap=0.02, substeps=2, num_paths=2, num_times=120)

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 
 from checks import check_mean, check_variance
 from fimsde.errors import ConfigError
-from fimsde.prior import compiled
+from fimsde.prior import path_kernels
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
-from fimsde.prior.laws.compiled import draw_polynomials
-from fimsde.prior.noise.compiled import derive, new_normals, restart, take
+from fimsde.prior.law_kernels import draw_polynomials
+from fimsde.prior.noise_kernels import derive, new_normals, restart, take
 from fimsde.prior.paths import draw_clean_paths
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
 from fimsde.simulate import euler_step
@@ -127,14 +127,14 @@ THETA, SIGMA, OU = 1.5, 0.7, Setting(gap=0.2, substeps=4, num_paths=32, num_time
 def ou_ends(num_runs):
     """Last states of Ornstein-Uhlenbeck paths run by the compiled kernel from standard normal states."""
     law = polynomial_law(PolynomialConfig(1, 0), 1)
-    program = compiled._new_program(1, law.parent.size)
-    compiled._write_program(program, law, np.array([[0.0, -THETA]], np.float32), np.array([[SIGMA**2]], np.float32))
-    normals, rows = new_normals(), np.ones(law.parent.size * compiled.WIDTH, np.float32)
-    grid = compiled.Grid(np.float32(OU.gap / OU.substeps), OU.substeps, np.float32(100))
+    program = path_kernels._new_program(1, law.parent.size)
+    path_kernels._write_program(program, law, np.array([[0.0, -THETA]], np.float32), np.array([[SIGMA**2]], np.float32))
+    normals, rows = new_normals(), np.ones(law.parent.size * path_kernels.WIDTH, np.float32)
+    grid = path_kernels.Grid(np.float32(OU.gap / OU.substeps), OU.substeps, np.float32(100))
     values = np.empty((num_runs, OU.num_paths, OU.num_times, 1), np.float32)
     for run in range(num_runs):
         restart(normals, key(run))
-        assert compiled._run_paths(program, normals, grid, True, rows, values[run])
+        assert path_kernels._run_paths(program, normals, grid, True, rows, values[run])
     return values[:, :, -1, 0].ravel().astype(float)
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.prior.config import PolynomialConfig
 from fimsde.prior.polynomials import PolynomialSDE, draw_polynomials, monomials
-from fimsde.sde import SDE
 from fimsde.simulate import simulate
 
 

@@ -12,8 +12,8 @@ from browser import QUIET, find_browser, new_tab
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.naming import to_symbols
 from fimsde.analysis.polynomials import Polynomials
+from fimsde.bank import monomials
 from fimsde.plots import BandSettings
-from fimsde.priming import monomials
 from fimsde.report import write_report
 from fimsde.report.blocks import Section
 from fimsde.report.formulas import formula_block

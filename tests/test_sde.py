@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE, fields
+from fimsde.equations.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE, fields
 from fimsde.simulate import simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.metrics.compiled import _exp_minus
 from fimsde.metrics.signature import SignatureKernel, cross_gram, level_gram, self_gram
+from fimsde.metrics.signature_kernels import _exp_minus
 from memory import run_measured
 
 RBF, LINEAR = SignatureKernel(), SignatureKernel(static="linear")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde.sde import ExpSDE, FunctionSDE
+from fimsde.equations.sde import ExpSDE, FunctionSDE
 from fimsde.simulate import euler_step, simulate
 from memory import run_measured
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
@@ -248,7 +248,7 @@ def test_memory_does_not_grow_with_steps():
 def test_a_million_steps_run_in_flat_memory():
     """Buys the size of the promise itself, in memory of the process: 10⁶ states alone would be 8 MB."""
     program = (
-        "import numpy as np; from fimsde.sde import FunctionSDE; from fimsde.simulate import simulate\n"
+        "import numpy as np; from fimsde.equations.sde import FunctionSDE; from fimsde.simulate import simulate\n"
         "clock = FunctionSDE(1, np.ones_like, np.zeros_like)\n"
         "for num in (1000, 1_000_000):\n"
         "    end = simulate(clock, np.zeros((1, 1)), [0.0, 1.0], substeps=num).values[0, -1, 0]\n"

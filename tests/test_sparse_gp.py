@@ -20,9 +20,9 @@ from fimsde.baselines.gaussian_process import (
 )
 from fimsde.baselines.library import evaluate, monomials
 from fimsde.baselines.sparse_gp import IMPROVED, PAPER, SparseGPSettings
+from fimsde.data.observations import read
+from fimsde.equations.sde import SDE, FunctionSDE
 from fimsde.errors import ConfigError, FimsdeError, InvalidObservationsError
-from fimsde.observations import read
-from fimsde.sde import SDE, FunctionSDE
 from fimsde.simulate import simulate
 
 TINY = 1e-13  # jitter where the dense answer is the reference

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import fimsde
-from fimsde.cli import main
 from fimsde.errors import InvalidObservationsError
+from fimsde.files.spreadsheet import neutral, original
+from fimsde.interface.cli import main
 from fimsde.plots import BandSettings
 from fimsde.report.folder import write_fields
-from fimsde.spreadsheet import neutral, original
 from fitted import linear
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-x", "@SUM(A1)", "\tx", "\rx", " =1", "＝1+1"]

@@ -7,7 +7,7 @@ import pytest
 import sympy
 from sympy.parsing.sympy_parser import implicit_multiplication, parse_expr, standard_transformations
 
-from fimsde.sde import SDE
+from fimsde.equations.sde import SDE
 from fimsde.systems.canonical import CANONICAL, System, grid
 from fimsde.systems.lorenz import LORENZ
 from fimsde.systems.out_of_class import MULLER_BROWN, OUT_OF_CLASS

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from checks import check_mean, check_variance
-from fimsde.sde import FunctionSDE
+from fimsde.equations.sde import FunctionSDE
 from fimsde.simulate import euler_step, simulate
 from fimsde.systems import lorenz
 from fimsde.systems.canonical import DEV_SEED, grid

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import DatasetError, FimsdeError
 from fimsde.systems.real_world import REAL_WORLD, TESLA, WIND, Series, Split, load, splits
-from fimsde.transitions import to_transitions
 
 COUNTS = {
     "wind": (26202, 5240, 524),

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from checks import check_same_observations
+from fimsde.data.observations import read
 from fimsde.errors import InvalidObservationsError
-from fimsde.observations import read
 
 RNG = np.random.default_rng(1)
 # Two tracks of 12 and 8 points, rows interleaved as a tracker writes them: sorted by time, then by track.

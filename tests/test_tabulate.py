@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from checks import check_slope
+from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import SDE, AffineSDE, FunctionSDE
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.estimation import estimate
-from fimsde.grid import regular_grid
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.sde import SDE, AffineSDE, FunctionSDE
+from fimsde.results import estimate
 from fimsde.simulate import simulate
 from fimsde.tabulate import TabulatedSDE, _interpolate, table_around, tabulate
 from problems import OrnsteinUhlenbeck

@@ -9,17 +9,18 @@ import torch
 from torch.utils.data import DataLoader
 
 from checks import check_cdf, check_frequencies, check_mean
+from fimsde.bank.hypotheses import make_bank
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError, DatasetError, DataWarning, InvalidObservationsError
-from fimsde.normalise import fit_normaliser
-from fimsde.priming.candidates import make_bank
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import generate
 from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
-from fimsde.train import batches as making
-from fimsde.train.batches import Part, StoredBatches, StreamedBatches, draw_example, draw_kind
 from fimsde.train.config import ContextConfig, TrainConfig
-from fimsde.train.contexts import (
+from fimsde.train.pretrain import batches as making
+from fimsde.train.pretrain.batches import StoredBatches, StreamedBatches, draw_example, draw_kind
+from fimsde.train.pretrain.contexts import (
     draw_num_observations,
     hides_curvature,
     make_example,
@@ -27,7 +28,7 @@ from fimsde.train.contexts import (
     primed_context,
     primed_locations,
 )
-from fimsde.transitions import to_transitions
+from fimsde.train.processes import Part
 
 PAPER, PRIMED = TrainConfig.preset("paper-tiny"), TrainConfig.preset("primed-tiny")
 CLEAN = CorruptionConfig(mix=(1.0, 0.0, 0.0, 0.0))

@@ -8,12 +8,12 @@ import torch
 from checks import check_frequencies
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.files.lock import LOCK
-from fimsde.train import cache
-from fimsde.train.batches import Part
-from fimsde.train.cache import CachedBatches, fill_cache
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.pretrain import pretrain
+from fimsde.train.pretrain import cache
+from fimsde.train.pretrain.batches import Part
+from fimsde.train.pretrain.cache import CachedBatches, fill_cache
+from fimsde.train.pretrain.run import pretrain
 
 CONFIG = replace(TrainConfig.preset("primed-tiny"), cache_equations=24)
 

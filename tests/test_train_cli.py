@@ -7,12 +7,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fimsde.cli.pretrain import pretrain
 from fimsde.errors import CheckpointError, ConfigError, OutputError
+from fimsde.interface.cli.pretrain import pretrain
 from fimsde.model.fim import FIMSDE
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.pretrain import pretrain as train
+from fimsde.train.pretrain.run import pretrain as train
 
 
 def run(*arguments):

@@ -11,12 +11,12 @@ import torch
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError
 from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import read_json
-from fimsde.train.batches import StreamedBatches
 from fimsde.train.config import LoopConfig, OptimiserConfig, ScheduleConfig, TrainConfig
 from fimsde.train.log import read_log
 from fimsde.train.loop import RunOptions, learning_rate_share, run
-from fimsde.train.objectives import Loss, choose_objective
-from fimsde.train.pretrain import new_model, pretrain
+from fimsde.train.pretrain.batches import StreamedBatches
+from fimsde.train.pretrain.objectives import Loss, choose_objective
+from fimsde.train.pretrain.run import new_model, pretrain
 
 PAPER, PRIMED = TrainConfig.preset("paper-tiny"), TrainConfig.preset("primed-tiny")
 

@@ -6,12 +6,12 @@ from math import exp, log
 import pytest
 import torch
 
+from fimsde.bank.hypotheses import DRIFT_KINDS
 from fimsde.errors import ConfigError
-from fimsde.priming.candidates import DRIFT_KINDS
-from fimsde.train.batches import Batch, StreamedBatches
 from fimsde.train.config import TrainConfig
-from fimsde.train.objectives import choose_objective, primed_objective
-from fimsde.train.pretrain import new_model
+from fimsde.train.pretrain.batches import Batch, StreamedBatches
+from fimsde.train.pretrain.objectives import choose_objective, primed_objective
+from fimsde.train.pretrain.run import new_model
 
 PRESETS = ("paper-tiny", "primed-tiny")
 

@@ -10,7 +10,7 @@ import pytest
 
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.pretrain import pretrain
+from fimsde.train.pretrain.run import pretrain
 
 
 def config(preset):

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from fimsde.model.fim import FIMSDE
-from fimsde.train.batches import StreamedBatches
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.objectives import choose_objective
-from fimsde.train.pretrain import pretrain
-from fimsde.train.validation import FILE, record_validation, validate, validation_batches
+from fimsde.train.pretrain.batches import StreamedBatches
+from fimsde.train.pretrain.objectives import choose_objective
+from fimsde.train.pretrain.run import pretrain
+from fimsde.train.pretrain.validation import FILE, record_validation, validate, validation_batches
 
 CONFIG = TrainConfig.preset("primed-tiny")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fimsde.observations import read
-from fimsde.transitions import to_transitions
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 
 PIECES = [
     np.array([[1.0, 2.0], [3.0, 5.0], [4.0, 1.0]]),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import InvalidObservationsError
-from fimsde.grid import regular_grid
 from fimsde.metrics.vector_field import field_error
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 

@@ -4,37 +4,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fimsde._version import __version__
+from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
 from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
-from fimsde.observations import Observations, read
-from fimsde.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
 from fimsde.simulate import Paths, simulate
 
 if TYPE_CHECKING:
-    from fimsde.analysis.baseline import fit
     from fimsde.analysis.compare import compare
-    from fimsde.analysis.fitted import FittedSDE, result
-    from fimsde.analysis.result import Result
-    from fimsde.analysis.storage import load
-    from fimsde.estimation import EstimatedSDE, estimate
+    from fimsde.estimation import EstimatedSDE
     from fimsde.model.fim import FIMSDE
-    from fimsde.train.finetune import finetune
-    from fimsde.train.finetune_config import FinetuneConfig
-    from fimsde.train.finetune_result import Finetuned
+    from fimsde.plots import BandSettings, Kind, Picture, plot
+    from fimsde.report import write_report
+    from fimsde.results import Result, estimate, finetune, fit, result
+    from fimsde.storage import load, save
+    from fimsde.train.finetune.config import FinetuneConfig
+    from fimsde.train.finetune.result import Finetuned
+    from fimsde.train.loop import RunOptions
 
-# Imported on first use, because they load torch, scipy or numba: reading data needs none of them.
+# Imported on first use, because they load torch, scipy, numba or matplotlib: reading data needs none of them. Methods
+# of `Result` find what stands above it by these names.
 _LATER = {
-    "Result": "fimsde.analysis.result",
-    "FittedSDE": "fimsde.analysis.fitted",
-    "result": "fimsde.analysis.fitted",
+    "Result": "fimsde.results",
+    "result": "fimsde.results",
+    "estimate": "fimsde.results",
+    "fit": "fimsde.results",
+    "finetune": "fimsde.results",
     "EstimatedSDE": "fimsde.estimation",
-    "estimate": "fimsde.estimation",
     "FIMSDE": "fimsde.model.fim",
-    "fit": "fimsde.analysis.baseline",
     "compare": "fimsde.analysis.compare",
-    "load": "fimsde.analysis.storage",
-    "finetune": "fimsde.train.finetune",
-    "FinetuneConfig": "fimsde.train.finetune_config",
-    "Finetuned": "fimsde.train.finetune_result",
+    "load": "fimsde.storage",
+    "save": "fimsde.storage",
+    "plot": "fimsde.plots",
+    "BandSettings": "fimsde.plots",
+    "Kind": "fimsde.plots",
+    "Picture": "fimsde.plots",
+    "write_report": "fimsde.report",
+    "FinetuneConfig": "fimsde.train.finetune.config",
+    "Finetuned": "fimsde.train.finetune.result",
+    "RunOptions": "fimsde.train.loop",
 }
 
 __all__ = [  # noqa: RUF022 — in the order of the road
@@ -47,11 +54,17 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "FinetuneConfig",
     "Finetuned",
     "Result",
-    "FittedSDE",
     "result",
     "fit",
     "compare",
+    "save",
     "load",
+    "plot",
+    "BandSettings",
+    "Kind",
+    "Picture",
+    "write_report",
+    "RunOptions",
     "simulate",
     "Paths",
     "SDE",

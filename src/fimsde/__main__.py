@@ -1,6 +1,6 @@
 """`python -m fimsde`: the program, where its script is not on the path."""
 
-from fimsde.cli import main
+from fimsde.interface.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,9 @@
-"""estimate: observations and a recognition model become an equation in the units of the data."""
+"""EstimatedSDE: observations and a recognition model become an equation in the units of the data."""
 
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 
@@ -11,22 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fimsde.analysis.result import Fields, Locations, Result
-from fimsde.degenerate import refuse_degenerate
+from fimsde.data.degenerate import refuse_degenerate
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import Observations
+from fimsde.data.support import Support, fit_support
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import Fields
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.model.fim import CHUNK, FIMSDE, Context
 from fimsde.model.threads import threads_for
-from fimsde.normalise import Normaliser, fit_normaliser
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Bool, Float, Float64
-from fimsde.support import Support, fit_support, to_locations
-from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
-from fimsde.transitions import to_transitions
 
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
 _FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
 _REACH = 1.0  # ranges of the data beyond which a primed model's polynomials are held: no path explodes in finite time
-_WIDEN = 0.25  # of the range of the data, on every side of a table
 _NO_ESTIMATE = (
     "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
     "apart. Add observations, or leave out components that hardly change."
@@ -36,18 +34,17 @@ BUNDLED = Path(__file__).parent / "weights"  # the weights that come with the pa
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedSDE(Result):
+class EstimatedSDE:
     """The equation behind a data set as a recognition model reads it: dx = drift(x) dt + diag(diffusion(x)) dW, Ito.
 
-    Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
-    component, the shape (queries,) will do. A primed model's fields are held constant along each axis farther outside
-    the data than these are wide: powers of the state would only explode there.
+    Locations are arrays (queries, dim) in the units of the data; results have the same shape. A primed model's fields
+    are held constant along each axis farther outside the data than these are wide: powers of the state would only
+    explode there.
 
     The data are read once, when the estimate is made; any number of queries follows, in bounded memory. The weights of
     `model` are shared, not copied: estimate again after training it.
 
     Attributes:
-        names, time_unit, observations, method: See `Result`.
         num_transitions: Number of observed steps that were read.
         model: The model, in evaluation mode; its weights decide precision and device.
         context: What it remembers of the data.
@@ -65,22 +62,21 @@ class EstimatedSDE(Result):
     origin: Float64[Array, " dim"] | None = field(default=None, repr=False)
     chunk: int = field(default=CHUNK, repr=False)
 
-    def drift(self, x: Locations) -> Fields:
-        """Drift f, state per time. Warns once if data do not support some of the locations."""
-        locations = to_locations(x, self.dim)
-        self._warn_if_outside(locations)
-        drift = self._answers(self.model.drift, locations)[:, : self.dim]
-        return self.normaliser.undo_drift(drift).reshape(np.shape(x))
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.normaliser.offset)
 
-    def diffusion(self, x: Locations) -> Fields:
-        """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
-        locations = to_locations(x, self.dim)
-        self._warn_if_outside(locations)
-        diffusion = self._answers(self.model.diffusion, locations)[:, : self.dim]
-        return self.normaliser.undo_diffusion(diffusion).reshape(np.shape(x))
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Drift f, state per time."""
+        return self.normaliser.undo_drift(self._answers(self.model.drift, x)[:, : self.dim])
 
-    def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
-        """Drift and diffusion without checks or warnings, for simulation.
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Diffusion sqrt(g), state per square root of time."""
+        return self.normaliser.undo_diffusion(self._answers(self.model.diffusion, x)[:, : self.dim])
+
+    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
+        """Drift and diffusion at once, for simulation.
 
         NaN where x is not finite, and for a model that is not primed farther than 1e12 standard deviations away: a
         simulated path that gets there has diverged.
@@ -92,39 +88,16 @@ class EstimatedSDE(Result):
         drift, diffusion = (part[:, : self.dim] for part in np.split(self._answers(both, x), 2, axis=1))
         return self.normaliser.undo_drift(drift), self.normaliser.undo_diffusion(diffusion)
 
-    def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
+    def uncertainty(self, x: Float[Array, "queries dim"]) -> Float64[Array, " queries"]:
         """The model's own uncertainty U: a log variance in normalised coordinates, for drift and diffusion together.
 
         Useful to compare locations: larger means less certain.
         """
-        return self._answers(self.model.log_variance, to_locations(x, self.dim))
+        return self._answers(self.model.log_variance, x)
 
-    def inside(self, x: Locations) -> Bool[Array, " queries"]:
+    def supports(self, x: Float[Array, "queries dim"]) -> Bool[Array, " queries"]:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
-        return self.support.contains(self._normalised(to_locations(x, self.dim)))
-
-    def tabulate(
-        self,
-        box: tuple[Float[Array, " dim"], Float[Array, " dim"]] | None = None,
-        tolerance: float = 1e-3,
-        max_nodes: int = MAX_NODES,
-    ) -> TabulatedSDE:
-        """A table of the fields that answers thousands of times faster; see `fimsde.tabulate`.
-
-        Args:
-            box: Lower and upper corner; by default those of the data, widened by a quarter of the range on every side.
-            tolerance: Largest error of interpolation, as a share of the size of the field.
-            max_nodes: Give up refining before the table has more nodes than this.
-        """
-        margin = _WIDEN * (self.support.high - self.support.low)
-        corners = (self.support.low - margin, self.support.high + margin)
-        low, high = (self.normaliser.undo_states(z) for z in corners) if box is None else box
-        return tabulate(self, low, high, tolerance, max_nodes)
-
-    def _refitted(self, observations: Observations, seed: int) -> "EstimatedSDE":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # said when the data themselves were estimated
-            return replace(estimate(observations, self.model, origin=self.origin), observations=None)
+        return self.support.contains(self._normalised(x))
 
     def _answers(
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
@@ -155,23 +128,13 @@ class EstimatedSDE(Result):
             return self.normaliser.states(x)
 
 
-def estimate(
+def estimate_sde(
     observations: Observations,
     model: FIMSDE | str | Path | None = None,
     *,
     origin: Float[Array, " dim"] | Sequence[float] | None = None,
 ) -> EstimatedSDE:
-    """Estimate the stochastic differential equation behind the observations.
-
-    Args:
-        observations: What `fimsde.read` returns.
-        model: A model, or the folder of its weights; by default the weights that come with the package.
-        origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
-            in the units of the data. Primed models use it; without it the place is averaged over.
-
-    Returns:
-        The equation in the units of the data, per unit of their time.
-    """
+    """The equation behind the observations, in their units; arguments as for `fimsde.estimate`."""
     if not isinstance(observations, Observations):
         raise InvalidObservationsError(
             f"observations are of type {type(observations).__name__}; expected Observations. Pass them through "
@@ -191,7 +154,7 @@ def estimate(
             f"the observations make {len(transitions)} transitions; the model was trained on {FEWEST_TRAINED} and "
             "more. Expect a rough estimate, or add observations.",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     normaliser = fit_normaliser(transitions, model.config.statistics, model.config.target_gap)
     normalised = normaliser.transitions(transitions)
@@ -204,10 +167,6 @@ def estimate(
         context = model.encode(source)
     _check_finite(context, normaliser)
     return EstimatedSDE(
-        names=observations.names,
-        time_unit=observations.time_unit,
-        observations=observations,
-        method=METHOD,
         num_transitions=len(transitions),
         model=model,
         context=context,
@@ -215,6 +174,13 @@ def estimate(
         support=fit_support(normalised),
         origin=None if origin is None else np.array(origin, np.float64),
     )
+
+
+def estimate_again(sde: EstimatedSDE, observations: Observations, seed: int) -> EstimatedSDE:
+    """The same model on other data, with the same origin. Nothing is random, so the seed has no use."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # said when the data themselves were estimated
+        return estimate_sde(observations, sde.model, origin=sde.origin)
 
 
 def _to_origin(

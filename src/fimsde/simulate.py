@@ -10,9 +10,9 @@ from typing import Any, no_type_check
 
 import numpy as np
 
+from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations, read
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
 _BLOCK = 256  # most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fimsde.compiled import interpolate_1d, interpolate_2d, interpolate_3d
+from fimsde.data.grid import regular_grid
+from fimsde.data.observations import Observations
+from fimsde.data.support import to_locations, to_starts
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.grid import regular_grid
-from fimsde.observations import Observations
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import Paths, simulate
-from fimsde.support import to_locations, to_starts
+from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d
 
 MAX_NODES = 70_000  # 257 per axis in two dimensions, 33 in three
 _FIRST = {1: 17, 2: 17, 3: 9}  # nodes per axis of the coarsest grid, by dimension

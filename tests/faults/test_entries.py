@@ -25,7 +25,7 @@ def test_names_of_faults_are_different():
 def test_there_are_faults_in_every_part_of_the_package():
     parts = {Path(fault.file).parts[0] for fault in FAULTS}
     assert len(FAULTS) >= 120
-    assert {"priming", "model", "simulate.py", "observations.py", "tables.py", "replay.py"} <= parts
+    assert {"bank", "model", "simulate.py", "data", "equations", "analysis"} <= parts
 
 
 def test_a_fault_that_no_longer_applies_is_described():
@@ -39,14 +39,14 @@ def test_a_fault_that_no_longer_applies_is_described():
 def test_kernels_that_contain_the_code_of_another_file_are_known():
     """numba compares the time of a kernel's own file only: caches of these would hide a fault."""
     package = ROOT / "src" / "fimsde"
-    assert kernels_with(package, "simulate.py") == ["prior/compiled.py", "prior/waves/compiled.py"]
-    assert kernels_with(package, "model/tiles.py") == ["model/compiled.py", "model/tiles.py"]
-    assert kernels_with(package, "prior/noise/compiled.py") == [
-        "prior/compiled.py",
-        "prior/laws/compiled.py",
-        "prior/noise/compiled.py",
+    assert kernels_with(package, "simulate.py") == ["prior/path_kernels.py", "prior/wave_kernels.py"]
+    assert kernels_with(package, "model/tiles.py") == ["model/attention_kernels.py", "model/tiles.py"]
+    assert kernels_with(package, "prior/noise_kernels.py") == [
+        "prior/law_kernels.py",
+        "prior/noise_kernels.py",
+        "prior/path_kernels.py",
     ]
-    assert kernels_with(package, "normalise.py") == []
+    assert kernels_with(package, "data/normalise.py") == []
 
 
 SMALL = {

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fimsde.estimation import estimate
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import to_tokens
 from fimsde.model.fim import FIMSDE
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import read
-from fimsde.transitions import Transitions, to_transitions
+from fimsde.results import estimate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*outside the data", "ignore:the observations make")
 

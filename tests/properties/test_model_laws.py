@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fimsde.data.transitions import Transitions
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.model.fim import FIMSDE
-from fimsde.transitions import Transitions
 
 CONFIG = ModelConfig(embed=16, heads=2, functional_layers=2, feed_forward=16, head_hidden=(16,))
 SEEDS = st.integers(0, 10**6)

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fimsde.normalise import Normaliser, fit_normaliser
-from fimsde.observations import read
-from fimsde.transitions import to_transitions
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import to_transitions
 
 RNG = np.random.default_rng(0)
 OBS = read(RNG.standard_normal((3, 40, 2)) * [0.1, 9.0], times=np.cumsum(RNG.uniform(0.01, 0.3, (3, 40)), axis=1))

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import fimsde
-from fimsde.cli import main
+from fimsde.data.tables import listing
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.lock import only_one
 from fimsde.files.place import check_place
-from fimsde.tables import listing
+from fimsde.interface.cli import main
 
 TABLE = ("t,x\n" + "".join(f"{0.1 * i},{(i * 7) % 11}\n" for i in range(60))).encode()
 

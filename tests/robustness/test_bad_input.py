@@ -16,9 +16,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fimsde.data.observations import read as checked_read
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError, ObservationTypeError
-from fimsde.observations import read as checked_read
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate as checked_simulate
 from problems import OrnsteinUhlenbeck
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import fimsde
+from fimsde.data.observations import read
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.estimation import EstimatedSDE
-from fimsde.estimation import estimate as checked_estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
+from fimsde.results import Result
+from fimsde.results import estimate as checked_estimate
 from fimsde.tabulate import TabulatedSDE
 from memory import run_measured
 
@@ -51,7 +51,7 @@ QUERIES = {
 def test_a_bad_query_is_refused_with_a_message_that_says_where(case, method):
     dim, x, words = QUERIES[case]
     with pytest.raises(InvalidObservationsError, match=".*".join(map(re.escape, words))):
-        inspect.unwrap(getattr(EstimatedSDE, method))(SDES[dim], x)
+        inspect.unwrap(getattr(Result, method))(SDES[dim], x)
 
 
 @pytest.mark.parametrize("method", ["drift", "diffusion"])
@@ -67,7 +67,7 @@ TABLE = SDES[1].tabulate(tolerance=0.1)
 
 @pytest.mark.filterwarnings("ignore:.*outside the data")
 def test_lists_and_whole_numbers_and_tensors_are_locations_too():
-    drift = inspect.unwrap(EstimatedSDE.drift)
+    drift = inspect.unwrap(Result.drift)
     x = np.round(walk(150).values[:4])
     sde = SDES[2]
     for same in (x.tolist(), x.astype(int), x.astype(np.float32), torch.from_numpy(x)):
@@ -104,7 +104,7 @@ STARTS = {
 def test_a_bad_start_is_refused(case):
     x0, num_paths, words = STARTS[case]
     with pytest.raises(InvalidObservationsError, match=".*".join(map(re.escape, words))):
-        inspect.unwrap(EstimatedSDE.simulate)(SDES[2], x0, [0.0, 1.0], num_paths)
+        inspect.unwrap(Result.simulate)(SDES[2], x0, [0.0, 1.0], num_paths)
 
 
 def test_a_number_of_paths_that_is_none_is_refused():
@@ -148,10 +148,10 @@ def test_b13_values_of_any_size_have_an_estimate(size):
 
 BIG = """
 import numpy as np
-from fimsde.estimation import estimate
+from fimsde.results import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
+from fimsde.data.observations import read
 
 model = FIMSDE(ModelConfig(embed=64, heads=2, functional_layers=1, feed_forward=32, head_hidden=(32,))).eval()
 y = np.cumsum(np.random.default_rng(0).standard_normal((50_001, 2)), axis=0)

@@ -12,7 +12,7 @@ import pytest
 
 from fimsde.benchmark import Method, named, run
 from fimsde.benchmark.results import read
-from fimsde.sde import FunctionSDE
+from fimsde.equations.sde import FunctionSDE
 from fimsde.systems.canonical import DOUBLE_WELL
 
 SETTINGS = {"systems": ["double_well"], "repetitions": 2, "quick": True, "compare_paths": False}

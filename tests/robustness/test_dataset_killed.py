@@ -20,7 +20,7 @@ SMALL = PriorConfig(settings=(Setting(0.1, 2, 20, 100),), locations=LocationConf
 SETTINGS = DatasetSettings(num_equations=600, seed=9, config=SMALL, shard_size=10)
 COMMAND = """
 import os, signal, sys, typer
-from fimsde.cli.generate import generate
+from fimsde.interface.cli.generate import generate
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import draw_equation
 

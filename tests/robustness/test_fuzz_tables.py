@@ -36,7 +36,7 @@ def test_the_random_tables_are_the_same_every_time_and_many_are_estimated():
 
 
 def test_the_fuzz_notices_an_answer_that_is_not_finite(monkeypatch):
-    monkeypatch.setattr(fimsde.EstimatedSDE, "diffusion", lambda self, x: np.full(np.shape(x), np.nan))
+    monkeypatch.setattr(fimsde.Result, "diffusion", lambda self, x: np.full(np.shape(x), np.nan))
     _, trouble, _ = failure(1)
     assert trouble is not None
     assert "diffusion: " in trouble
@@ -46,7 +46,7 @@ def test_the_fuzz_notices_an_exception_of_another_library(monkeypatch):
     def broken(*args, **kwargs):
         raise np.linalg.LinAlgError("Singular matrix")
 
-    monkeypatch.setattr(fimsde.EstimatedSDE, "fixed_points", broken)
+    monkeypatch.setattr(fimsde.Result, "fixed_points", broken)
     _, trouble, _ = failure(1)
     assert trouble is not None
     assert "Singular matrix" in trouble

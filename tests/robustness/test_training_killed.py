@@ -15,19 +15,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fimsde.cli import main
+from fimsde.data.observations import read
 from fimsde.errors import CheckpointError, FimsdeError
 from fimsde.files.lock import LOCK, only_one
+from fimsde.interface.cli import main
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.observations import read
-from fimsde.train import finetune_objective
 from fimsde.train.config import TrainConfig
-from fimsde.train.finetune import finetune
-from fimsde.train.finetune_config import FinetuneConfig
-from fimsde.train.finetune_objective import WindowObjective
+from fimsde.train.finetune import objective
+from fimsde.train.finetune.config import FinetuneConfig
+from fimsde.train.finetune.objective import WindowObjective
+from fimsde.train.finetune.run import finetune
 from fimsde.train.log import Log, read_log
-from fimsde.train.pretrain import pretrain
+from fimsde.train.pretrain.run import pretrain
 
 TINY = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
 SHORT = FinetuneConfig(iterations=4, num_scored=16, validation_interval=2, patience=50, learning_rate=1e-2, warm_up=0)
@@ -40,7 +40,7 @@ PRETRAINING = replace(
 @pytest.fixture(autouse=True)
 def short_simulations(monkeypatch):
     """Most of the time of a judgement."""
-    monkeypatch.setattr(finetune_objective, "_PATH_STEPS", 4)
+    monkeypatch.setattr(objective, "_PATH_STEPS", 4)
 
 
 def data():
@@ -102,7 +102,7 @@ def dying(call, out, moment):
 
 def kill_at_moments(name, folder, num):
     """Kill at so many moments, spread over the run; the same call again ends as an undisturbed run does."""
-    finetune_objective._PATH_STEPS = 4
+    objective._PATH_STEPS = 4
     call = CALLS[name]
     assert in_child(lambda: call(folder / "whole")) == 0
     whole = left(folder / "whole")

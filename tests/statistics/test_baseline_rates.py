@@ -13,9 +13,9 @@ from checks import check_slope, slope_interval
 from fimsde.baselines import bisde, kramers_moyal, sparse_gp
 from fimsde.baselines.kramers_moyal import BINNED, POLYNOMIAL, BinnedSettings
 from fimsde.baselines.sparse_gp import SparseGPSettings
-from fimsde.estimation import estimate
-from fimsde.observations import read
-from fimsde.sde import FunctionSDE
+from fimsde.data.observations import read
+from fimsde.equations.sde import FunctionSDE
+from fimsde.results import estimate
 from fimsde.simulate import simulate
 
 GAP = 0.2

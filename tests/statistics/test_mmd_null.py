@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from checks import check_cdf
+from fimsde.equations.sde import FunctionSDE
 from fimsde.metrics.mmd import mmd, signature_grams
 from fimsde.metrics.signature import SignatureKernel
-from fimsde.sde import FunctionSDE
 from fimsde.simulate import simulate
 
 NUM_POINTS, GAP = 8, 0.1

@@ -11,7 +11,7 @@ from checks import check_cdf, check_frequencies, check_variance
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
 from fimsde.prior.corruption import Corruption, corrupt_paths
 from fimsde.prior.equation import draw_equation
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.noise_kernels import derive
 from fimsde.prior.paths import draw_clean_paths
 
 TINY = PriorConfig(

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from checks import check_cdf, check_frequencies, check_mean, check_variance
-from fimsde.prior.noise import compiled as noise
+from fimsde.prior import noise_kernels as noise
 
 
 def key(number):

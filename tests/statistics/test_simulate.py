@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from checks import check_cdf, check_mean, check_slopes, check_variance
-from fimsde.sde import FunctionSDE, LogSDE
+from fimsde.equations.sde import FunctionSDE, LogSDE
 from fimsde.simulate import euler_step, simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 

@@ -13,12 +13,11 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from fimsde.analysis import fixed_points
-from fimsde.analysis.box import Box, to_box
+from fimsde.analysis.box import Box, Supported, to_box
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.naming import in_text
-from fimsde.analysis.result import Result
-from fimsde.sde import SDE, fields
+from fimsde.equations.sde import SDE, fields
 from fimsde.shapes import Array, Float64
 
 _LEVEL = 0.95  # of the tests behind the sentence
@@ -54,7 +53,7 @@ class Agreement:
 
 
 def compare_fixed_points(
-    result: Result, equation: Equation, points: Sequence[FixedPoint] | None = None, box: Box | None = None
+    result: Supported, equation: Equation, points: Sequence[FixedPoint] | None = None, box: Box | None = None
 ) -> Agreement:
     """Look for the fixed points of the formula of a result where those of its field are.
 
@@ -65,7 +64,7 @@ def compare_fixed_points(
         box: Where to look; by default where the data are.
     """
     low, high = to_box(box, result.dim, result.observations)
-    own = tuple(result.fixed_points(box) if points is None else points)
+    own = fixed_points.find(result, low, high, result.inside) if points is None else tuple(points)
     still = [name for name, c in zip(equation.names, equation.drift_terms.coefficients, strict=True) if not c.any()]
     if still:
         names = ", ".join(map(in_text, still))
@@ -75,10 +74,8 @@ def compare_fixed_points(
     if len(roots) > _most_roots(equation):
         sentence = "The drift of the formula vanishes along whole lines, not at single states."
         return Agreement(own, (), (None,) * len(own), sentence)
-    theirs = tuple(
-        fixed_points.describe(equation, x, high - low, bool(near))
-        for x, near in zip(roots, result.inside(roots), strict=True)
-    )
+    near = result.inside(roots)
+    theirs = tuple(fixed_points.describe(equation, x, high - low, bool(n)) for x, n in zip(roots, near, strict=True))
     partners = _partners(equation, own, theirs, high - low)
     return Agreement(own, theirs, partners, _sentence(result, equation, own, theirs, partners, high - low))
 
@@ -120,7 +117,7 @@ def _turn(point: FixedPoint) -> float:
 
 
 def _sentence(
-    result: Result,
+    result: Supported,
     equation: Equation,
     points: Sequence[FixedPoint],
     others: Sequence[FixedPoint],

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from fimsde.analysis.rows import as_paths
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float64, Int
 
 ENOUGH_PATHS = 20  # draw whole paths from this number on
@@ -56,9 +55,9 @@ def resample(observations: Observations, rng: np.random.Generator) -> Observatio
     if observations.num_paths >= ENOUGH_PATHS:
         drawn = rng.integers(observations.num_paths, size=observations.num_paths)
         ends = observations.path_starts
-        return as_paths(observations, [np.arange(ends[k], ends[k + 1]) for k in drawn])
+        return observations.as_paths([np.arange(ends[k], ends[k + 1]) for k in drawn])
     length = -(-observations.num_transitions // num_units(observations))
-    return as_paths(observations, _draw_blocks(observations, length, rng))
+    return observations.as_paths(_draw_blocks(observations, length, rng))
 
 
 def num_units(observations: Observations) -> int:

@@ -1,15 +1,26 @@
 """Where an analysis looks: a box, and the fields inside it."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations
-from fimsde.sde import SDE, fields
-from fimsde.shapes import Array, Float, Float64
+from fimsde.shapes import Array, Bool, Float, Float64
 
 Corner = float | Float[Array, " dim"]
+
+
+class Supported(SDE, Protocol):
+    """An equation that knows its data and where they support it."""
+
+    @property
+    def observations(self) -> Observations | None: ...
+
+    def inside(self, x: Float64[Array, "queries dim"]) -> Bool[Array, " queries"]: ...
+
+
 Box = tuple[Corner, Corner]  # lower and upper corner; plain numbers in one dimension
 _LARGEST = 1e70  # range of a component, or one over it: its fourth power is a number
 

@@ -21,14 +21,13 @@ from fimsde.analysis.residuals import (
     non_normality,
     residuals,
 )
-from fimsde.analysis.rows import as_paths
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, FimsdeError
-from fimsde.observations import Observations
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step, simulate
 from fimsde.tabulate import table_around
-from fimsde.transitions import to_transitions
 
 FALSE_ALARM = 0.01  # per verdict
 _FACTORS = (2, 4)  # of subsampling
@@ -146,7 +145,7 @@ def subsampled(observations: Observations, factor: int) -> Observations:
     rows = [kept for kept in rows if len(kept) > 1]
     if not rows:
         raise ConfigError(f"no path has two observations left after keeping every {factor}-th.")
-    return as_paths(observations, rows)
+    return observations.as_paths(rows)
 
 
 def step_error(sde: SDE, observations: Observations) -> float:

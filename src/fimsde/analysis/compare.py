@@ -12,14 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from fimsde.analysis.baseline import find_method
-from fimsde.analysis.rows import as_paths
-from fimsde.benchmark.methods import Method
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, DataWarning
+from fimsde.methods import Method, find_method
 from fimsde.metrics.likelihood import transition_likelihood
 from fimsde.metrics.mmd import mmd
-from fimsde.observations import Observations
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import simulate
 
@@ -99,7 +97,7 @@ def compare(observations: Observations, methods: Sequence[str | Method] | None =
 
     Args:
         observations: What `fimsde.read` returns.
-        methods: Names (see `fimsde.benchmark.methods.NAMES`) or methods of your own; by default all that need neither
+        methods: Names (see `fimsde.methods.NAMES`) or methods of your own; by default all that need neither
             training nor further packages.
         seed: Of the split, of fits and of simulations, which are the same for all methods.
     """
@@ -126,7 +124,7 @@ def split(observations: Observations, seed: int) -> tuple[Observations, Observat
         held_out = [rows[cut - 1 :] for rows, cut in zip(paths, cuts, strict=True) if cut >= 2]
     if not kept:
         raise ConfigError(f"{observations.num_points} observations are too few to hold a fifth of them out.")
-    return as_paths(observations, kept), as_paths(observations, held_out)
+    return observations.as_paths(kept), observations.as_paths(held_out)
 
 
 @dataclass(frozen=True, eq=False)

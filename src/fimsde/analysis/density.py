@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from fimsde.analysis.generator import Cells, factorise, make_generator
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError
-from fimsde.observations import Observations
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
 
 _BINS = {1: 50, 2: 25}  # of the histogram, per axis, at most

@@ -18,12 +18,12 @@ from fimsde.analysis.naming import to_symbols
 from fimsde.analysis.polynomials import Doubt, Polynomials, if_added, largest_size, root_of_inverse, rounded
 from fimsde.analysis.positive import ObservedStates
 from fimsde.analysis.selection import select
+from fimsde.bank import monomials
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
-from fimsde.observations import Observations
-from fimsde.priming import monomials
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float, Float64, Int
-from fimsde.transitions import to_transitions
 
 _MOST_POINTS = 5000  # states at which the fields are read
 _LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this

@@ -8,12 +8,12 @@ from scipy.interpolate import RegularGridInterpolator
 
 from fimsde.analysis.box import finite_fields
 from fimsde.analysis.generator import Cells, factorise, make_cells, make_generator
+from fimsde.data.grid import regular_grid
+from fimsde.data.support import to_locations
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step
-from fimsde.support import to_locations
 
 _STEP_SHARE = 0.02  # of the box: standard deviation of one step, and its largest drift
 _PROBES = {1: 201, 2: 41, 3: 15}  # per axis: where the fields are looked at to choose a step

@@ -1,15 +1,16 @@
 """Fixed points of the drift and their stability, in one to three dimensions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from fimsde.analysis.box import finite_fields
+from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
-from fimsde.sde import SDE, fields
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Bool, Float64
 
 Kind = Literal["stable node", "stable focus", "unstable node", "unstable focus", "saddle", "centre", "unclear"]
 
@@ -48,6 +49,17 @@ def place(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> tuple[str
     """A state in writing: four digits, and more if it is far from zero for the size of the box."""
     more = np.log10(np.maximum(np.abs(x) / np.where(width > 0, width, 1.0), 1.0))
     return tuple(f"{value:.{4 + extra}g}" for value, extra in zip(x, np.ceil(more).astype(int), strict=True))
+
+
+def find(
+    sde: SDE,
+    low: Float64[Array, " dim"],
+    high: Float64[Array, " dim"],
+    inside: Callable[[Float64[Array, "roots dim"]], Bool[Array, " roots"]],
+) -> tuple[FixedPoint, ...]:
+    """The fixed points in a box, described; `inside` tells which of them data support."""
+    roots = find_roots(sde, low, high)
+    return tuple(describe(sde, x, high - low, bool(near)) for x, near in zip(roots, inside(roots), strict=True))
 
 
 def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, "roots dim"]:

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fimsde.analysis.naming import in_latex, in_text
-
-if TYPE_CHECKING:
-    from fimsde.analysis.equation import Equation
-    from fimsde.analysis.polynomials import Polynomials
+from fimsde.analysis.polynomials import Polynomials, Written
 
 _FEWEST_DIGITS = 3  # of a coefficient
 _ALL_DIGITS = 17
@@ -21,7 +18,7 @@ _LARGEST_INTEGER = 2**53  # that a float64 holds with all below it
 Term = tuple[float, tuple[int, ...]]  # coefficient, exponents
 
 
-def text(equation: "Equation") -> str:
+def text(equation: Written) -> str:
     """One line per component."""
     factors = text_factors(equation)
     lines = []
@@ -35,7 +32,7 @@ def text(equation: "Equation") -> str:
     return "\n".join(lines)
 
 
-def latex(equation: "Equation", digits: int | None = None) -> str:
+def latex(equation: Written, digits: int | None = None) -> str:
     """An `aligned` block with one line per component."""
     names = in_latex(equation.names)
     factors = [
@@ -53,7 +50,7 @@ def latex(equation: "Equation", digits: int | None = None) -> str:
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
-def sympy_expressions(equation: "Equation") -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def sympy_expressions(equation: Written) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Drift and variance rate as SymPy expressions, built term by term; nothing is parsed."""
     import sympy  # takes a while to import
 
@@ -81,7 +78,7 @@ def sympy_expressions(equation: "Equation") -> tuple[tuple[Any, ...], tuple[Any,
     )  # type: ignore[return-value]
 
 
-def code(equation: "Equation") -> str:
+def code(equation: Written) -> str:
     """Source of `drift(states)` and `diffusion(states)` for arrays of shape (queries, dim)."""
     lines = ["import numpy as np", ""]
     renamed = [(s, n) for s, n in zip(equation.symbols, equation.names, strict=True) if s != n]
@@ -96,18 +93,18 @@ def code(equation: "Equation") -> str:
     return "\n".join(lines)
 
 
-def terms(polynomials: "Polynomials", component: int) -> list[Term]:
+def terms(polynomials: Polynomials, component: int) -> list[Term]:
     """The terms kept for a component, constant first."""
     row = polynomials.coefficients[component]
     return [(float(row[k]), tuple(int(p) for p in polynomials.exponents[k])) for k in np.flatnonzero(row)]
 
 
-def digits_of(polynomials: "Polynomials", component: int) -> int:
+def digits_of(polynomials: Polynomials, component: int) -> int:
     """Significant digits of the coefficients of a component in writing."""
     return _FEWEST_DIGITS if polynomials.digits is None else polynomials.digits[component]
 
 
-def text_factors(equation: "Equation") -> list[str]:
+def text_factors(equation: Written) -> list[str]:
     """What is raised to powers in plain text: a name, or its distance from the origin."""
     return [
         f"({in_text(name)}{_minus(o, plain_number)})" if o else in_text(name)
@@ -137,7 +134,7 @@ def latex_number(value: float, digits: int = _ALL_DIGITS) -> str:
     return mantissa if not exponent else power if mantissa == "1" else rf"{mantissa} \times {power}"
 
 
-def _body(equation: "Equation", polynomials: "Polynomials", is_root: bool) -> list[str]:
+def _body(equation: Written, polynomials: Polynomials, is_root: bool) -> list[str]:
     """The lines of a function that fill `out`."""
     parts = [terms(polynomials, j) for j in range(equation.dim)]
     used = {i for part in parts for _, powers in part for i, p in enumerate(powers) if p}

@@ -14,9 +14,9 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from fimsde.analysis.box import finite_fields
+from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.grid import regular_grid
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
 
 NUM_CELLS = {1: 400, 2: 100}  # per axis

@@ -1,11 +1,12 @@
 """Sparse polynomials with what is known about their coefficients: errors of terms that were kept and left out."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy import stats
 
-from fimsde.priming import monomials
+from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
 LEVEL = 0.95  # of every interval and bound
@@ -109,3 +110,25 @@ def largest_size(
     found = max(float(right @ np.linalg.solve(gram, right)), 0.0)
     rank = np.linalg.matrix_rank(gram, tol=_LEAST_RANK * np.abs(gram).max(), hermitian=True)
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))
+
+
+class Written(Protocol):
+    """What is written down of an equation: polynomials in x - origin for drift and variance rate, and names."""
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def symbols(self) -> tuple[str, ...]: ...
+
+    @property
+    def origin(self) -> Float64[Array, " dim"]: ...
+
+    @property
+    def drift_terms(self) -> Polynomials: ...
+
+    @property
+    def diffusion_sq_terms(self) -> Polynomials: ...

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.analysis.selection import Floor, fit_above, select_above
-from fimsde.priming import monomials
+from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float64
 
 _LEAST_SHARE = 0.1  # of the field: below it a single state costs about as much in log-likelihood as a term, ln n

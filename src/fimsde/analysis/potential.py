@@ -15,8 +15,8 @@ from scipy.integrate import cumulative_simpson
 from fimsde.analysis.box import finite_fields
 from fimsde.analysis.density import Grid, stationary_mass
 from fimsde.analysis.generator import Cells
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
 
 _LEAST_NOISE = 1e-9  # of the largest g

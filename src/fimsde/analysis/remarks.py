@@ -1,23 +1,17 @@
 """What a formula does not say by itself: components without drift, and terms that the data leave open."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fimsde.analysis.formula import monomial, text_factors
 from fimsde.analysis.naming import in_text
-from fimsde.analysis.polynomials import LEVEL
-
-if TYPE_CHECKING:
-    from fimsde.analysis.equation import Equation
-    from fimsde.analysis.polynomials import Polynomials
+from fimsde.analysis.polynomials import LEVEL, Polynomials, Written
 
 _MOST_TERMS = 4  # in a sentence; `left_out` has all of them
 _LITTLE = 0.5  # of the mean square of a field: what a formula that explains less leaves out is most of it
 _PERCENT = f"{100 * LEVEL:g} %"
 
 
-def little_drift(equation: "Equation") -> tuple[str, ...]:
+def little_drift(equation: Written) -> tuple[str, ...]:
     """One sentence per component in whose formula there is no drift, or little of that of the field."""
     drift = equation.drift_terms
     if drift.doubt is None:
@@ -39,7 +33,7 @@ def little_drift(equation: "Equation") -> tuple[str, ...]:
     return tuple(said)
 
 
-def open_terms(equation: "Equation") -> tuple[str, ...]:
+def open_terms(equation: Written) -> tuple[str, ...]:
     """One sentence per component with a drift: which terms, up to the degree of those kept, may be there as well."""
     drift, said = equation.drift_terms, []
     for j, name in enumerate(equation.names):
@@ -57,7 +51,7 @@ def open_terms(equation: "Equation") -> tuple[str, ...]:
 
 
 def left_out(
-    equation: "Equation", polynomials: "Polynomials", component: int, degree: int
+    equation: Written, polynomials: Polynomials, component: int, degree: int
 ) -> list[tuple[str, float, float]]:
     """Terms up to a degree that were left out, and between what their coefficients are if one alone were added.
 

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import stats
 
 from fimsde.analysis.box import finite_fields
-from fimsde.observations import Observations
-from fimsde.sde import SDE
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE
 from fimsde.shapes import Array, Bool, Float64
-from fimsde.transitions import to_transitions
 
 LAGS = (1, 2, 4, 8, 16)  # steps of history in the Markov test
 _ALIKE = 1e-12  # spread of residuals, as a share of their mean, that is rounding

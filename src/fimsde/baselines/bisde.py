@@ -12,10 +12,10 @@ import numpy as np
 
 from fimsde.baselines.library import Library, LibraryField, LibrarySDE, design_matrix, paper_library
 from fimsde.baselines.msbl import MsblFit, MsblSettings, msbl
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Float64
-from fimsde.transitions import Transitions, to_transitions
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from fimsde.baselines.library import Library, LibraryField, LibrarySDE, design_matrix, monomials
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Bool, Float, Float64, Int
-from fimsde.transitions import Transitions, to_transitions
 
 
 @dataclass(frozen=True)

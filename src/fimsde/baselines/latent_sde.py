@@ -29,12 +29,12 @@ from fimsde.baselines.latent_modules import (
     step_grid,
 )
 from fimsde.baselines.latent_srk import srk_states
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
-from fimsde.normalise import Normaliser, fit_normaliser
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import Paths
-from fimsde.transitions import to_transitions
 
 _SAME_GRID = 1e-6  # share of the duration by which the times of two paths may differ and still be one grid
 _FREE_LATER = {"iterations", "sample_dt", "sample_solver"}  # settings that two calls sharing a checkpoint may change

@@ -11,10 +11,10 @@ import numpy as np
 
 from fimsde.baselines.library import LibraryField, LibrarySDE, monomials
 from fimsde.baselines.peers import import_peer
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Float64
-from fimsde.transitions import to_transitions
 
 
 @dataclass(frozen=True)

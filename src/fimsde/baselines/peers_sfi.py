@@ -13,8 +13,8 @@ import numpy as np
 
 from fimsde.baselines.library import LibraryField, LibrarySDE, monomials
 from fimsde.baselines.peers import import_peer
+from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, DataWarning
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Float64
 
 _SAME_GAP = 1e-6  # gaps that differ by less than this share are equal

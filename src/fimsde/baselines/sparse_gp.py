@@ -16,11 +16,11 @@ from scipy.spatial.distance import cdist
 
 from fimsde.baselines.gaussian_process import PolynomialKernel, RBFKernel, Search, SparsePosterior, fit_posterior
 from fimsde.baselines.library import square_root
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.normalise import Normaliser, fit_normaliser
-from fimsde.observations import Observations
 from fimsde.shapes import Array, Float, Float64
-from fimsde.transitions import Transitions, to_transitions
 
 _WIDE = 14.0  # scales and noise may leave their start by this in the logarithm, a factor of a million
 

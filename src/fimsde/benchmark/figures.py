@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fimsde.benchmark.methods import Method
 from fimsde.benchmark.published import Published, published
 from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import TITLES
 from fimsde.benchmark.tasks import Comparison, Problem, Task, load
+from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
-from fimsde.sde import SDE, fields
+from fimsde.methods import Method
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import simulation_seed
 

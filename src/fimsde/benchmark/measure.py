@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fimsde.benchmark.methods import AnyMethod, Method, PathSampler
 from fimsde.benchmark.results import PathScore, Result
 from fimsde.benchmark.tasks import Comparison, Problem, Task
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, DataWarning
+from fimsde.methods import AnyMethod, Method, PathSampler
 from fimsde.metrics.likelihood import TransitionLikelihood, transition_likelihood
 from fimsde.metrics.mmd import mmd
 from fimsde.metrics.vector_field import FieldError, field_error
-from fimsde.observations import Observations
-from fimsde.sde import SDE, fields
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.systems.canonical import simulation_seed

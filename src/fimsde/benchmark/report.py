@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fimsde.benchmark.figures import convergence, fields_and_paths
-from fimsde.benchmark.methods import AnyMethod, Method
 from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import tables, to_csv, to_latex, to_markdown
 from fimsde.benchmark.tasks import Experiment, tasks
 from fimsde.files.outputs import new_file
+from fimsde.methods import AnyMethod, Method
 
 
 def text_tables(experiment: Experiment, cells: Sequence[Cell]) -> str:

@@ -13,12 +13,12 @@ import torch
 from tqdm import tqdm
 
 from fimsde.benchmark.measure import measure
-from fimsde.benchmark.methods import AnyMethod
 from fimsde.benchmark.results import Result, read, result_file, save
 from fimsde.benchmark.tasks import LATENT_ITERATIONS, Experiment, Task, load, tasks
 from fimsde.errors import ConfigError
 from fimsde.files.place import check_place
-from fimsde.prior.workers import process_pool
+from fimsde.files.workers import process_pool
+from fimsde.methods import AnyMethod
 from fimsde.systems.canonical import REPORT_SEED
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from fimsde.benchmark.methods import NAMES
 from fimsde.benchmark.published import Published, find
 from fimsde.benchmark.results import PathScore, Result
+from fimsde.methods import NAMES
 from fimsde.systems.canonical import CANONICAL
 from fimsde.systems.lorenz import LORENZ
 from fimsde.systems.out_of_class import OUT_OF_CLASS

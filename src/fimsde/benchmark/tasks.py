@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
-from fimsde.observations import Observations, read
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float64
 from fimsde.systems.canonical import CANONICAL, DOUBLE_WELL, PIECES, REPETITIONS, REPORT_SEED, System, context, grid
 from fimsde.systems.canonical import reference as reference_of

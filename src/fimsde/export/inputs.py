@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.priming.candidates import Bank, make_bank
-from fimsde.priming.cells import Cells
+from fimsde.bank.cells import Cells
+from fimsde.bank.hypotheses import Bank, make_bank
+from fimsde.data.transitions import Transitions
 from fimsde.shapes import Array, Float64
-from fimsde.transitions import Transitions
 
 TOKEN_AXES = {"y": "n max_dim", "dy": "n max_dim", "dtau": "n"}
 BANK = "bank_"  # names of what a bank holds begin with this

@@ -11,6 +11,10 @@ import numpy as np
 import torch
 
 from fimsde._version import __version__
+from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
+from fimsde.data.transitions import Transitions, to_transitions
+from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import CheckpointError, ConfigError
 from fimsde.estimation import bundled_model
 from fimsde.export.graphs import ANSWERS, ENCODED, EncoderGraph, HeadGraph
@@ -18,13 +22,9 @@ from fimsde.export.inputs import bank_inputs, describe, token_inputs
 from fimsde.export.trace import SUFFIX, Arrays, Format, Graph, difference, require_extra, to_program, trace
 from fimsde.files.outputs import check_new, write_folder
 from fimsde.model.fim import FIMSDE
-from fimsde.normalise import fit_normaliser
-from fimsde.observations import read
 from fimsde.report.origin import model_hash
-from fimsde.sde import FunctionSDE
 from fimsde.shapes import Array
 from fimsde.simulate import simulate
-from fimsde.transitions import Transitions, to_transitions
 
 DESCRIPTION = "export.json"
 TOLERANCE = 1e-4  # of the largest value: sums of float32 in another order, with a wide margin

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError
-from fimsde.observations import Observations
-from fimsde.sde import SDE
-from fimsde.transitions import to_transitions
 
 _FARTHEST = 38.0  # standard deviations: erfc(39 / sqrt(2)) is zero in double precision, erfc(38 / sqrt(2)) is not
 

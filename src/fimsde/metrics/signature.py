@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from fimsde.errors import ConfigError, InvalidObservationsError
-from fimsde.metrics.compiled import LANES, LEVELS, signature_levels
+from fimsde.metrics.signature_kernels import LANES, LEVELS, signature_levels
 from fimsde.shapes import Array, Float, Float64, Int
 
 _SELF_KERNEL_FLOOR = 1e-12  # the paper's; levels of a path that hardly moves are not blown up to 1

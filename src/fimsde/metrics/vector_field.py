@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError
-from fimsde.sde import SDE
 from fimsde.shapes import Array, Float, Float64
 
 _CONSTANT = 1e-20  # a field whose variance is below this share of its mean square is constant up to rounding

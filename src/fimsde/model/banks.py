@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fimsde.priming.candidates import COARSE, DIFFUSION_KINDS, DRIFT_KINDS, Bank
-from fimsde.priming.cells import BANDWIDTHS
+from fimsde.bank.cells import BANDWIDTHS
+from fimsde.bank.hypotheses import COARSE, DIFFUSION_KINDS, DRIFT_KINDS, Bank
 
 _BLOCK, _BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from fimsde.data.normalise import Statistics
 from fimsde.errors import ConfigError
-from fimsde.normalise import Statistics
 
 PRESETS = ("paper", "ablation-10m", "ablation-5m", "tiny", "primed", "primed-tiny")
 Variant = Literal["paper", "primed"]
@@ -30,7 +30,7 @@ class ModelConfig:
     Nothing in a config names code: every field is a number or one of a few words.
     """
 
-    variant: Variant = "paper"  # what is read: single transitions, or candidates and cells (`fimsde.priming`)
+    variant: Variant = "paper"  # what is read: single transitions, or candidates and cells (`fimsde.bank`)
     max_dim: int = 3  # state components; smaller systems are padded with zeros
     embed: int = 256  # width of tokens and queries
     encoder_layers: int = 2  # linear self-attention over the transitions
@@ -39,7 +39,7 @@ class ModelConfig:
     feed_forward: int = 1024  # hidden width inside every layer
     head_hidden: tuple[int, ...] = (256, 256)  # hidden widths of the output networks
     dropout: int | float = 0.1  # in training mode only
-    statistics: Statistics = "observations"  # states the spatial normalisation looks at; see fimsde.normalise
+    statistics: Statistics = "observations"  # states the spatial normalisation looks at; see fimsde.data.normalise
     target_gap: int | float = 0.01  # geometric mean of the gaps after normalisation
     correction: bool = False  # finetuned models: a polynomial of their own (`fimsde.model.correction`)
 

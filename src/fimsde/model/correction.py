@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fimsde.priming.monomials import evaluate, exponents
+from fimsde.bank.monomials import evaluate, exponents
 from fimsde.shapes import Array, Float64
 
 DRIFT_DEGREE, DIFFUSION_DEGREE = 3, 2

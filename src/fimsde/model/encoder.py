@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fimsde.data.transitions import Transitions
 from fimsde.errors import InvalidObservationsError
 from fimsde.model.attention import LinearAttention, ResidualBlock
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.primed import CellFeatures
-from fimsde.transitions import Transitions
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from huggingface_hub import ModelHubMixin
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fimsde.bank.hypotheses import make_bank
+from fimsde.data.transitions import Transitions
 from fimsde.model.banks import Banks, to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.correction import Correction
@@ -20,9 +22,7 @@ from fimsde.model.primed import Prepared, PrimedQueries
 from fimsde.model.queries import PlainQueries
 from fimsde.model.untrusted import read_json, read_tensors
 from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
-from fimsde.priming.candidates import make_bank
 from fimsde.shapes import Array, Float64
-from fimsde.transitions import Transitions
 
 Source = Tokens | Banks
 CHUNK = 1024  # queries evaluated at a time; bounds memory, does not change results

@@ -1,4 +1,4 @@
-"""The compiled attention of `compiled.py` on torch tensors: inference on a CPU, on as many threads as torch uses."""
+"""The kernels of `attention_kernels.py` on torch tensors: inference on a CPU, on as many threads as torch uses."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from fimsde.model.compiled import BLOCK, attend
+from fimsde.model.attention_kernels import BLOCK, attend
 from fimsde.model.tiles import WIDTH
 
 

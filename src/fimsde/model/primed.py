@@ -12,12 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fimsde.bank import monomials
+from fimsde.bank.cells import BANDWIDTHS
+from fimsde.bank.hypotheses import COARSE, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT
+from fimsde.bank.windows import DRIFT_DEGREE
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
-from fimsde.priming import monomials
-from fimsde.priming.candidates import COARSE, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT
-from fimsde.priming.cells import BANDWIDTHS
-from fimsde.priming.windows import DRIFT_DEGREE
 
 NUM_LOCAL = len(BANDWIDTHS)
 DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference with each local correction

@@ -6,7 +6,8 @@ Grey is where no data support the equation. Names like "height (mm)" carry units
 from typing import Literal
 
 from fimsde.analysis.box import Box
-from fimsde.analysis.result import Result
+from fimsde.analysis.replay import replay
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.plots.bands import BandSettings
 from fimsde.plots.landscape import plot_density, plot_potential
@@ -14,8 +15,7 @@ from fimsde.plots.planes import plot_plane, plot_slices
 from fimsde.plots.replays import plot_paths, plot_statistics
 from fimsde.plots.sections import plot_curves, plot_sections
 from fimsde.plots.style import Picture, to_png
-from fimsde.replay import replay
-from fimsde.sde import SDE
+from fimsde.results import Result
 
 Kind = Literal["fields", "drift", "diffusion", "potential", "density", "paths", "statistics"]
 

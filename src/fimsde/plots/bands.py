@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from fimsde import FittedSDE
 from fimsde.analysis.band import Band
-from fimsde.analysis.result import Result
+from fimsde.results import Result
 from fimsde.shapes import Array, Float64
 
 
@@ -25,5 +24,4 @@ class BandSettings:
 
 def has_band(result: Result) -> bool:
     """Whether the equation was fitted to data, so that it can be fitted again."""
-    given = isinstance(result, FittedSDE) and result.refit is None
-    return result.observations is not None and not given
+    return result.observations is not None and result.refit is not None

@@ -8,10 +8,10 @@ from matplotlib.colors import LogNorm, Normalize
 from fimsde.analysis.box import Box
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.result import Result
 from fimsde.plots import style
 from fimsde.plots.planes import Extent, draw_image, grey_out, mark_fixed_points
 from fimsde.plots.style import Picture
+from fimsde.results import Result
 from fimsde.shapes import Array, Float64
 
 _DEPTH = 10.0  # of a quasi-potential that colours resolve: e^-10 of the largest density

@@ -11,12 +11,12 @@ from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
 from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.result import Result
+from fimsde.data.grid import regular_grid
 from fimsde.errors import ConfigError
-from fimsde.grid import regular_grid
 from fimsde.plots import style
 from fimsde.plots.bands import BandSettings
 from fimsde.plots.style import Picture
+from fimsde.results import Result
 from fimsde.shapes import Array, Bool, Float, Float64
 
 WIDEN = 0.05  # of the range of the data, on every side

@@ -4,9 +4,9 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
+from fimsde.analysis.replay import Replay
 from fimsde.plots import style
 from fimsde.plots.style import Picture
-from fimsde.replay import Replay
 from fimsde.shapes import Array, Float64
 
 _DRAWN = 12  # paths, if there are several

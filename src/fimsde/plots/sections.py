@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fimsde.analysis.box import Box, to_box
-from fimsde.analysis.result import Result
+from fimsde.equations.sde import SDE, fields
 from fimsde.plots import style
 from fimsde.plots.bands import BandSettings
 from fimsde.plots.style import Picture
-from fimsde.sde import SDE, fields
+from fimsde.results import Result
 from fimsde.shapes import Array, Bool, Float64
 
 WIDEN = 0.05  # of the range of the data, on both sides

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fimsde.errors import ConfigError
-from fimsde.prior.settings import build, to_toml
+from fimsde.files.settings import build, to_toml
 
 MAX_DIM = 10
 MAX_DEGREE = 10

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.prior.compiled import add_noise, keep_some
 from fimsde.prior.config import CorruptionConfig
-from fimsde.prior.laws.compiled import draw_category
-from fimsde.prior.noise.compiled import derive, uniform
+from fimsde.prior.law_kernels import draw_category
+from fimsde.prior.noise_kernels import derive, uniform
+from fimsde.prior.path_kernels import add_noise, keep_some
 from fimsde.prior.paths import CleanPaths
 from fimsde.shapes import Array, Bool, Float
 

@@ -6,17 +6,17 @@ from itertools import count
 
 import numpy as np
 
+from fimsde.data.observations import Observations, read
 from fimsde.errors import ConfigError
-from fimsde.observations import Observations, read
 from fimsde.prior.config import LocationConfig, PriorConfig, Setting
 from fimsde.prior.corruption import Corruption, corrupt_paths, draw_corruption
-from fimsde.prior.laws.compiled import draw_category
+from fimsde.prior.law_kernels import draw_category
 from fimsde.prior.locations import grid_nodes, stored_locations, widened_box
-from fimsde.prior.noise.compiled import derive, uniform
+from fimsde.prior.noise_kernels import derive, uniform
 from fimsde.prior.paths import draw_clean_paths
 from fimsde.prior.polynomials import PolynomialSDE
-from fimsde.prior.waves.equations import draw_wave_paths
-from fimsde.prior.waves.fields import WaveSDE
+from fimsde.prior.wave_paths import draw_wave_paths
+from fimsde.prior.waves import WaveSDE
 from fimsde.shapes import Array, Bool, Float, Float64
 
 MAX_SEED = 2**63 - 1

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from fimsde.prior import compiled
+from fimsde.prior import path_kernels
 from fimsde.prior.config import LocationConfig
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.noise_kernels import derive
 from fimsde.prior.paths import CleanPaths
 from fimsde.shapes import Array, Float, Float64
 
@@ -24,7 +24,7 @@ def nodes_per_axis(config: LocationConfig, dim: int) -> int:
 def grid_nodes(config: LocationConfig, box: Float64[Array, "2 dim"]) -> Float64[Array, "queries dim"]:
     """All nodes of the regular grid over a box, the last axis fastest."""
     per_axis = nodes_per_axis(config, box.shape[1])
-    return compiled.grid_nodes(box, per_axis, np.arange(per_axis ** box.shape[1]))
+    return path_kernels.grid_nodes(box, per_axis, np.arange(per_axis ** box.shape[1]))
 
 
 def stored_locations(
@@ -34,7 +34,9 @@ def stored_locations(
     dim = clean.sde.dim
     per_axis = nodes_per_axis(config, dim)
     num_nodes, states = per_axis**dim, clean.values.reshape(-1, dim)
-    chosen = compiled.choose_distinct(np.uint64(derive(key, 0)), num_nodes, min(config.stored_nodes, num_nodes))
-    nodes = compiled.grid_nodes(box, per_axis, chosen).astype(np.float32)
-    visited = compiled.choose_distinct(np.uint64(derive(key, 1)), len(states), min(config.stored_states, len(states)))
+    chosen = path_kernels.choose_distinct(np.uint64(derive(key, 0)), num_nodes, min(config.stored_nodes, num_nodes))
+    nodes = path_kernels.grid_nodes(box, per_axis, chosen).astype(np.float32)
+    visited = path_kernels.choose_distinct(
+        np.uint64(derive(key, 1)), len(states), min(config.stored_states, len(states))
+    )
     return np.concatenate([nodes, states[visited]])

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.settings import build
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import MAX_SEED
-from fimsde.prior.settings import build
 from fimsde.prior.shards import Shard, write_atomically
 from fimsde.shapes import Array, Int
 

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from fimsde.errors import ConfigError
-from fimsde.prior.compiled import Grid, bounds, draw_paths
 from fimsde.prior.config import PriorConfig, Setting
+from fimsde.prior.path_kernels import Grid, bounds, draw_paths
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
-from fimsde.prior.waves.fields import WaveSDE
+from fimsde.prior.waves import WaveSDE
 from fimsde.shapes import Array, Float
 
 
@@ -39,7 +39,7 @@ def draw_clean_paths(
     """Propose equations until all paths of one stay below the limit at every observation.
 
     States between observations are not looked at, as in the authors' data. `early_rejection` stops a proposal at its
-    first violation; that changes the time this takes and nothing else (see `fimsde.prior.compiled.draw_paths`).
+    first violation; that changes the time this takes and nothing else (see `fimsde.prior.path_kernels.draw_paths`).
     """
     law = polynomial_law(config.polynomials, dim)
     grid = Grid(np.float32(setting.gap / setting.substeps), setting.substeps, np.float32(config.limit))

@@ -8,10 +8,10 @@ from math import comb
 import numpy as np
 
 from fimsde.errors import ConfigError
-from fimsde.prior.compiled import evaluate
 from fimsde.prior.config import MAX_DEGREE, PolynomialConfig
-from fimsde.prior.laws.compiled import Law, draw_many_polynomials
-from fimsde.prior.noise.compiled import derive
+from fimsde.prior.law_kernels import Law, draw_many_polynomials
+from fimsde.prior.noise_kernels import derive
+from fimsde.prior.path_kernels import evaluate
 from fimsde.shapes import Array, Float, Float64
 
 Monomial = tuple[int, ...]  # its variables in increasing order: (0, 0, 2) is x0 x0 x2, () is the constant

@@ -15,12 +15,12 @@ from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.result import Result
+from fimsde.analysis.replay import Replay, replay
+from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
-from fimsde.observations import Observations
-from fimsde.replay import Replay, replay
 from fimsde.report.health import Health, health
 from fimsde.report.origin import data_hash, weights_hash
+from fimsde.results import Result
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

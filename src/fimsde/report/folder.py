@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.analysis.result import Result
+from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError
+from fimsde.files.spreadsheet import neutral
 from fimsde.plots import BandSettings
 from fimsde.report.findings import Progress, find
 from fimsde.report.page import Page, make_page, num_steps
-from fimsde.sde import SDE
-from fimsde.spreadsheet import neutral
+from fimsde.results import Result
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
 _NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv

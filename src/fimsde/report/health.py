@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.observations import Observations
+from fimsde.data.observations import Observations
+from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.shapes import Array, Float64, Int
-from fimsde.transitions import Transitions, to_transitions
 
 _FEW = 128  # transitions: the smallest context models were trained on
 _STANDING = 0.05  # share of steps without any movement that is worth a word

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fimsde._version import __version__
-from fimsde.analysis.result import Result
-from fimsde.observations import Observations
+from fimsde.data.observations import Observations
+from fimsde.results import Result
 
 _PACKAGES = ("torch", "numpy", "scipy", "numba")
 
@@ -27,7 +27,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 def weights_hash(result: Result) -> str | None:
     """SHA-256 of the weights, that of the file model.safetensors they come from; None for an equation without any."""
-    model: Any = getattr(result, "model", None)
+    model: Any = getattr(result.sde, "model", None)
     return None if model is None else model_hash(model)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fimsde._version import __version__
-from fimsde.analysis.result import Result
+from fimsde.equations.sde import SDE
 from fimsde.files.outputs import new_file
 from fimsde.plots import BandSettings
 from fimsde.plots.bands import has_band
 from fimsde.report import sections
 from fimsde.report.blocks import Image, Section
 from fimsde.report.findings import STEPS, Findings, Progress, find
-from fimsde.sde import SDE
+from fimsde.results import Result
 
 SIGNATURE = '<meta name="generator" content="fimsde '  # in every page: how one of ours is known
 _SECTIONS = 8

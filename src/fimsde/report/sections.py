@@ -8,7 +8,7 @@ from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
-from fimsde.analysis.result import Result
+from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
 from fimsde.plots import BandSettings, Picture, to_png
 from fimsde.plots.bands import has_band
@@ -18,7 +18,7 @@ from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, p
 from fimsde.report.findings import Findings
 from fimsde.report.formulas import formula_block, left_out_text, terms
 from fimsde.report.origin import data_hash, versions, weights_hash
-from fimsde.sde import SDE
+from fimsde.results import Result
 from fimsde.shapes import Array, Float64
 
 _DIGITS = 4

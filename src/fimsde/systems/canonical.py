@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from fimsde.data.grid import regular_grid
+from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import Field
 from fimsde.errors import ConfigError, DatasetError
-from fimsde.grid import regular_grid
-from fimsde.observations import Observations, read
-from fimsde.sde import Field
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import simulate
 

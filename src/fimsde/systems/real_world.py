@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
+from fimsde.data.observations import Observations, read
 from fimsde.errors import DatasetError
-from fimsde.observations import Observations, read
 from fimsde.shapes import Array, Float64
 
 FOLDS = 5

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fimsde.errors import ConfigError
+from fimsde.files.settings import build, short
 from fimsde.model.config import ModelConfig
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PolynomialConfig, PriorConfig, Setting
-from fimsde.prior.settings import build, short
 
 PRESETS = ("paper", "primed", "paper-tiny", "primed-tiny")
 Objective = Literal["authors", "paper", "primed"]
@@ -19,7 +19,7 @@ Objective = Literal["authors", "paper", "primed"]
 
 @dataclass(frozen=True)
 class ContextConfig:
-    """What the model sees of an equation, and where it is asked. `fimsde.train.contexts` explains both rules."""
+    """What the model sees of an equation, and where it is asked; `fimsde.train.pretrain.contexts` has both rules."""
 
     rule: Literal["paper", "primed"] = "paper"
     fewest: int = 128  # observations in the smallest context

@@ -22,7 +22,7 @@ from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State
 from fimsde.train.config import LoopConfig, ScheduleConfig
 from fimsde.train.log import Log
-from fimsde.train.objectives import Loss
+from fimsde.train.losses import Loss
 from fimsde.train.processes import Processes
 
 

@@ -20,6 +20,14 @@ _FLOOR = 1e-10  # of diffusion and step length inside the likelihood; normalised
 
 
 @dataclass(frozen=True)
+class Loss:
+    """What is minimised, and its parts by name for the log."""
+
+    total: Float[Tensor, ""]
+    parts: dict[str, Float[Tensor, ""]]
+
+
+@dataclass(frozen=True)
 class SupervisedLoss:
     """The loss and its three parts, `total = drift + diffusion + log_variance`."""
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +11,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fimsde.errors import ConfigError
-from fimsde.train.batches import Part
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which share of every batch this process makes: all, or one of several equal parts."""
+
+    rank: int = 0
+    world: int = 1
+
+    def items(self, batch_size: int) -> range:
+        """Positions in the batch."""
+        if batch_size % self.world:
+            raise ConfigError(
+                f"batch_size is {batch_size} with {self.world} processes; expected a multiple, so that parts are equal."
+            )
+        size = batch_size // self.world
+        return range(self.rank * size, (self.rank + 1) * size)
 
 
 class Processes:

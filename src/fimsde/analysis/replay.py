@@ -1,0 +1,170 @@
+"""Replays: an equation simulated on the grid of the data, and what the two have in common.
+
+Every path starts where an observed path starts and is kept at the observed times, so that data of any kind (one long
+record, many short tracks, gaps) and simulation differ by the equation alone. Each replicate is a data set of its own;
+their spread says which differences mean something.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from fimsde.analysis.box import Supported
+from fimsde.data.observations import Observations
+from fimsde.errors import ConfigError
+from fimsde.shapes import Array, Bool, Float64, Int
+from fimsde.simulate import simulate
+from fimsde.tabulate import table_around
+
+REPLICATES = 20
+_SUBSTEPS = 4  # per gap; one where no table makes steps cheap
+_MOST_POINTS = {1: 200_000, 2: 100_000, 3: 50_000}  # simulated over all replicates
+_LONGEST = {1: 20_000, 2: 10_000, 3: 5_000}  # points of a path that are replayed
+_FAR = 100.0  # ranges away from the data at which a path has diverged
+_MOST_LAGS = 2000
+_REGULAR = 0.01  # gaps that differ by less than this share are equal
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Data beside simulations of an equation on their grid.
+
+    Attributes:
+        observed: The data, or as much of them as was replayed.
+        values: Simulated states, row for row at the times of `observed`; NaN from where a path diverged.
+        num_diverged: Simulated paths that left a box of a hundred times the range of the data.
+        num_simulated: Simulated paths in all.
+        lags: Distances at which correlations were measured, in observations.
+        gap: Time between observations; None if they are irregular.
+        observed_correlation: Autocorrelation of each component of the data at `lags`.
+        correlation: The same for every replicate.
+        table_error: Largest error of the fields in the simulation, as a share of their size; 0 if no table was used.
+    """
+
+    observed: Observations
+    values: Float64[Array, "replicates points dim"]
+    num_diverged: int
+    num_simulated: int
+    lags: Int[Array, " lags"]
+    gap: float | None
+    observed_correlation: Float64[Array, "lags dim"]
+    correlation: Float64[Array, "replicates lags dim"]
+    table_error: float
+
+    def histogram(
+        self, component: int, edges: Float64[Array, " edges"]
+    ) -> tuple[Float64[Array, " bins"], Float64[Array, "replicates bins"]]:
+        """Density of one component in bins, for the data and for every replicate; shares outside the bins are lost."""
+        width = np.diff(edges)
+        rows = [self.observed.values[:, component], *self.values[..., component]]
+        rows = [row[np.isfinite(row)] for row in rows]
+        densities = np.stack([np.histogram(row, edges)[0] / max(len(row), 1) / width for row in rows])
+        return densities[0], densities[1:]
+
+    def outside(self, low: Float64[Array, "*_ dim"], high: Float64[Array, "*_ dim"]) -> float:
+        """Share of simulated states outside a box."""
+        known = self.values[np.isfinite(self.values).all(axis=-1)]
+        return float(np.mean(np.any((known < low) | (known > high), axis=1))) if len(known) else 0.0
+
+
+def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) -> Replay:
+    """Simulate an equation on the grid of its data.
+
+    Long paths are replayed in part and of very many paths some, so that it takes seconds.
+
+    Args:
+        result: An equation with observations.
+        replicates: How often; fewer if there are very many observations.
+        seed: Seed of the noise.
+    """
+    if result.observations is None:
+        raise ConfigError(
+            "a replay needs observations, and this equation has none. Pass them: fimsde.result(sde, obs)."
+        )
+    if replicates < 2:
+        raise ConfigError(f"replicates is {replicates}; expected at least 2, so that their spread can be seen.")
+    dim = min(result.dim, 3)
+    observed = _part(result.observations, _LONGEST[dim], _MOST_POINTS[dim] // 2)
+    replicates = max(2, min(replicates, _MOST_POINTS[dim] // observed.num_points))
+    sde, table_error = table_around(result, observed)
+    starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
+    grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
+    low, high = observed.box(_FAR)
+    reach = float(np.max(np.abs([low, high])))
+    paths = simulate(sde, starts, grids, substeps=1 if sde is result else _SUBSTEPS, seed=seed, limit=reach)
+    known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
+    values = known.reshape(replicates, observed.num_points, result.dim)
+    lags = np.arange(_num_lags(observed))
+    return Replay(
+        observed=observed,
+        values=values,
+        num_diverged=paths.num_diverged,
+        num_simulated=len(starts),
+        lags=lags,
+        gap=_gap(observed),
+        observed_correlation=autocorrelation(observed.values, observed.path_starts, len(lags)),
+        correlation=np.stack([autocorrelation(v, observed.path_starts, len(lags)) for v in values]),
+        table_error=table_error,
+    )
+
+
+def autocorrelation(
+    values: Float64[Array, "points dim"], path_starts: Int[Array, " paths_plus_1"], num_lags: int
+) -> Float64[Array, "lags dim"]:
+    """Correlation of each component with itself k rows later in the same path, k = 0 to num_lags - 1.
+
+    The mean is that of all rows; products are averaged over all pairs at their distance. NaN if nothing is known.
+    """
+    mean = np.nanmean(values, axis=0) if np.isfinite(values).any() else np.zeros(values.shape[1])
+    total, pairs = np.zeros((num_lags, values.shape[1])), np.zeros((num_lags, values.shape[1]))
+    for start, stop in pairwise(path_starts):
+        centred = values[start:stop] - mean
+        here = min(num_lags, len(centred))
+        known = np.isfinite(centred)
+        total[:here] += _products(np.where(known, centred, 0.0))[:here]
+        pairs[:here] += np.round(_products(known.astype(np.float64)))[:here]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        covariance = total / pairs
+        return covariance / covariance[0]
+
+
+def _products(rows: Float64[Array, "times dim"]) -> Float64[Array, "times dim"]:
+    """Sums over i of rows[i] rows[i + k] for every k, by the fast Fourier transform."""
+    size = 1 << (2 * len(rows) - 1).bit_length()
+    transformed = np.fft.rfft(rows, size, axis=0)
+    return np.fft.irfft(np.abs(transformed) ** 2, size, axis=0)[: len(rows)]
+
+
+def _part(observations: Observations, longest: int, most_points: int) -> Observations:
+    """The beginning of long paths, and evenly chosen ones of very many."""
+    lengths = np.minimum(np.diff(observations.path_starts), longest)
+    paths = np.arange(len(lengths))
+    if lengths.sum() > most_points:
+        paths = paths[:: -(-int(lengths.sum()) // most_points)]
+    starts = observations.path_starts[paths]
+    rows = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, lengths[paths], strict=True)])
+    return replace(
+        observations,
+        values=observations.values[rows],
+        times=observations.times[rows],
+        path_starts=np.concatenate([[0], np.cumsum(lengths[paths])]),
+    )
+
+
+def _in_grid(observed: Observations, replicates: int, longest: int) -> Bool[Array, "paths times"]:
+    lengths = np.tile(np.diff(observed.path_starts), replicates)
+    return np.arange(longest) < lengths[:, None]
+
+
+def _num_lags(observed: Observations) -> int:
+    longest = int(np.diff(observed.path_starts).max())
+    return max(2, min(_MOST_LAGS, longest // 2, longest - 1))
+
+
+def _gap(observed: Observations) -> float | None:
+    within = np.ones(observed.num_points - 1, bool)
+    within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
+    gaps = np.diff(observed.times)[within]
+    typical = float(np.median(gaps))
+    return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None

@@ -1,0 +1,69 @@
+"""Local summaries: what no polynomial of low degree explains, collected in cells of the state space.
+
+Windows are gathered in cubes of a fixed width (in standard deviations). Each occupied cell keeps its mean place, its
+time, the sum of the drift residuals and of the second moments.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.bank import window_kernels
+from fimsde.bank.fit import LeftOver
+from fimsde.shapes import Array, Float64, Int
+
+BANDWIDTHS = (0.12, 0.3, 0.75)  # standard deviations of the state
+MAX_CELLS = 192  # the heaviest ones are kept
+_WIDTHS = (0.08, 0.15, 0.25, 0.4, 0.6, 1.0, 1.6)  # the finest one that keeps all cells is taken
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Occupied cells in normalised coordinates.
+
+    Attributes:
+        place: Mean place of the windows in the cell.
+        time: Time spent in the cell.
+        residual: Sum of the increments that the reference drift does not explain.
+        variation: Sum of the second moments of the residuals, free of measurement noise.
+        expected: What the reference diffusion expects of `variation`.
+    """
+
+    place: Float64[Array, "cells dim"]
+    time: Float64[Array, " cells"]
+    residual: Float64[Array, "cells dim"]
+    variation: Float64[Array, "cells dim"]
+    expected: Float64[Array, "cells dim"]
+
+
+def gather_cells(left_over: LeftOver) -> tuple[Cells, Int[Array, " windows"]]:
+    """Sum windows over the finest cubes that are not more than `MAX_CELLS`; also each window's cell, -1 for none."""
+    place, time = left_over.place, left_over.time
+    for width in _WIDTHS:
+        index = np.floor(np.clip(place, -20.0, 20.0) / width + 0.5).astype(np.int64) + 1000
+        key = index @ (2048 ** np.arange(place.shape[1]))
+        if not window_kernels.has_more_than(MAX_CELLS, key):
+            break
+    _, label = np.unique(key, return_inverse=True)
+    num = int(label.max()) + 1
+    total = np.bincount(label, time, num)
+    heaviest = np.sort(np.argsort(-total, kind="stable")[:MAX_CELLS])
+
+    def summed(values: Float64[Array, "windows dim"]) -> Float64[Array, "cells dim"]:
+        return np.stack([np.bincount(label, column, num)[heaviest] for column in values.T], axis=1)
+
+    number = np.full(num, -1)
+    number[heaviest] = np.arange(len(heaviest))
+    cells = Cells(
+        place=summed(place * time[:, None]) / total[heaviest, None],
+        time=total[heaviest],
+        residual=summed(left_over.residual),
+        variation=summed(left_over.variation),
+        expected=summed(left_over.expected),
+    )
+    return cells, number[label]
+
+
+def kernel_time(cells: Cells, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries widths"]:
+    """Kernel-weighted time around each location, for each bandwidth."""
+    return window_kernels.kernel_sums(x, cells.place, cells.time[:, None], np.array(BANDWIDTHS))[..., 0]

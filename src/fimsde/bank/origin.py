@@ -1,0 +1,161 @@
+"""Sparse polynomials, and the origin around which they are sparse.
+
+Equations are usually written around a place of their own (an equilibrium, a symmetry), and there they have few terms.
+The estimate must not depend on the zero of the user's scale, so the place is unknown and averaged over.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from fimsde.bank import monomials
+from fimsde.bank.fit import Posterior
+from fimsde.bank.subset_kernels import average_at_places
+from fimsde.shapes import Array, Float64
+
+_REACH = 2.25  # standard deviations from the mean within which origins are looked for, on each axis
+_FARTHEST = 3.0  # the same in all
+_PER_AXIS = {1: 31, 2: 13, 3: 5}
+_ROUNDS = 5  # halvings of the spacing around the best place
+_MOST_FREE = {1: 4, 2: 10, 3: 6}  # terms that models may have or not: all but in three dimensions
+_FIRST_LOOK = 5  # the same, when the whole grid is looked at for the first time
+_WINDOW = 6.0  # log evidence that a place may lack to the best one at the first look
+_MOST_PLACES = 24  # places of the grid that are looked at again
+_NARROWEST = 1e-200  # variance of coefficients of data that do not move
+_TIE = 1e-6  # differences of log evidence below this are rounding
+
+_Averages = tuple[Float64[Array, "places scales shares"], Float64[Array, "places scales shares dim terms"]]
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of a polynomial before the data are seen.
+
+    Attributes:
+        share: Probability of a term to be there.
+        scales: Sizes of the equation, in standard deviations of the data, all equally likely. A coefficient of degree k
+            is as wide as the natural one divided by scale**(k - 1): where data reach a small part of what an equation
+            describes, its higher terms hardly matter.
+    """
+
+    share: float
+    scales: tuple[float, ...] = (1.0,)
+
+    def __str__(self) -> str:
+        return f"{self.share:g}" + (" wide" if len(self.scales) > 1 else "")
+
+
+def sparse_averages(
+    post: Posterior,
+    degree: int,
+    beliefs: Sequence[Belief],
+    width: Float64[Array, " dim"],
+    origin: Float64[Array, " dim"] | None,
+    parity: int | None = None,
+) -> Float64[Array, "beliefs dim terms"]:
+    """Averages over all models with some of the monomials of (x - origin), and over unknown origins, by evidence.
+
+    Args:
+        post: What the data say of the coefficients of a polynomial.
+        degree: Its degree.
+        beliefs: What was believed before; an average for each.
+        width: Natural size of the coefficients that are there, per component.
+        origin: The place around which the polynomial is sparse; None: unknown.
+        parity: Only terms of odd (1) or even (0) degree: equations that a reflection at the origin leaves alone.
+    """
+    dim = len(post.mean)
+    degrees = monomials.exponents(dim, degree).sum(axis=1)
+    allowed = np.ones(len(degrees), np.bool_) if parity is None else degrees % 2 == parity
+    shares = sorted({b.share for b in beliefs})
+    scales = sorted({scale for b in beliefs for scale in b.scales})
+    odds = np.array([s / (1.0 - s) for s in shares])[:, None] * allowed
+    steepness = np.array(scales)[:, None] ** (2 * np.maximum(degrees - 1, 0))
+    slabs = steepness[:, None, :] / np.maximum(width[:, None] ** 2, _NARROWEST)
+    right = (post.precision @ post.mean[..., None])[..., 0]
+    shifts = monomials.shift_terms(dim, degree)
+
+    def average(places: Float64[Array, "places dim"], most_free: int, num_scales: int) -> _Averages:
+        return average_at_places(post.precision, right, slabs[:num_scales], odds, most_free, *shifts, places)
+
+    def average_fully(places: Float64[Array, "places dim"]) -> _Averages:
+        return average(places, _MOST_FREE[dim], len(scales))
+
+    if origin is not None:
+        scores, found = average_fully(origin[None])
+    else:
+        places = _grid(dim)
+        if degree > 2:  # diffusions are often constant, and then as good around any place
+            places = _best_of(places, average(places, _FIRST_LOOK, 1)[0][:, 0])
+        scores, found = _around_the_best(places, average_fully)
+    return np.stack(
+        [
+            _weighted(scores[:, chosen, shares.index(b.share)], found[:, chosen, shares.index(b.share)])
+            for b in beliefs
+            for chosen in [[scales.index(scale) for scale in b.scales]]
+        ]
+    )
+
+
+def _best_of(
+    places: Float64[Array, "places dim"], evidence: Float64[Array, "places shares"]
+) -> Float64[Array, "some dim"]:
+    """The places that are worth a second look, best ones first."""
+    known = np.isfinite(evidence)
+    best = evidence.max(axis=0, where=known, initial=-np.inf)
+    lacking = np.where(known, best - evidence, np.inf).min(axis=1)
+    order = np.argsort(lacking, kind="stable")[:_MOST_PLACES]
+    return places[order[: max(1, int(np.sum(lacking[order] < _WINDOW)))]]
+
+
+def _around_the_best(
+    places: Float64[Array, "first dim"], average: Callable[[Float64[Array, "places dim"]], _Averages]
+) -> _Averages:
+    """Log evidences and averages at places of the grid, and on finer and finer grids around the best place so far.
+
+    A place stands for its share of the volume.
+    """
+    dim = places.shape[1]
+    spacing = 2 * _REACH / (_PER_AXIS[dim] - 1)
+    around, highest = places[0], -np.inf
+    scores, averages = [], []
+    for turn in range(_ROUNDS + 1):
+        if turn > 0:
+            places = around + 0.5**turn * spacing * _neighbours(dim)
+        evidence, found = average(places)
+        scores.append(evidence - turn * dim * np.log(2.0))
+        averages.append(found)
+        for place, value in zip(places, evidence[..., -1].max(axis=1), strict=True):
+            if value > highest + _TIE:  # places are often equally good: rounding must not choose
+                highest, around = value, place
+    return np.concatenate(scores), np.concatenate(averages)
+
+
+def _weighted(
+    scores: Float64[Array, "places scales"], averages: Float64[Array, "places scales dim terms"]
+) -> Float64[Array, "dim terms"]:
+    weights = np.exp(scores - scores.max())
+    return np.einsum("is,isdt->dt", weights / weights.sum(), averages)
+
+
+@cache
+def _grid(dim: int) -> Float64[Array, "places dim"]:
+    """Places around the mean of the data, in normalised coordinates."""
+    axis = np.linspace(-_REACH, _REACH, _PER_AXIS[dim])
+    places = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    return places[np.linalg.norm(places, axis=1) <= _FARTHEST]
+
+
+@cache
+def _neighbours(dim: int) -> Float64[Array, "places dim"]:
+    """The places around zero on a grid: all 3**dim - 1, but in three dimensions those along the axes only."""
+    steps = np.array([s for s in product((-1.0, 0.0, 1.0), repeat=dim) if any(s)])
+    return steps if dim < 3 else steps[np.abs(steps).sum(axis=1) == 1]
+
+
+def shrunk(post: Posterior, width: Float64[Array, " dim"]) -> Posterior:
+    """The posterior after a further normal prior around zero: few data must not give large coefficients."""
+    precision = post.precision + np.eye(post.mean.shape[1]) / width[:, None, None] ** 2
+    return Posterior(np.linalg.solve(precision, post.precision @ post.mean[..., None])[..., 0], precision)

@@ -1,0 +1,1 @@
+"""From arrays, tables and files to checked observations, transitions and normalised coordinates."""

@@ -1,0 +1,324 @@
+"""Tables and files on their way to the door: frames of any library through narwhals, CSV and Parquet through pandas."""
+
+import csv
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from fimsde.data.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
+from fimsde.errors import InvalidObservationsError, ObservationTypeError
+from fimsde.files.spreadsheet import original
+from fimsde.shapes import Array, Float64, Int, Shaped
+
+_FIRST_LINE = 2  # of a CSV file, after the header
+_PARQUET = (".parquet", ".pq")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+_ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
+_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones
+_HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+# Since 3.1 pandas reads every number to the last bit; before, only if asked to.
+_IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+_EXACT: dict[str, Any] = {} if _IS_EXACT else {"float_precision": "round_trip"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table with, for every row, the place to name when something is wrong with it."""
+
+    frame: nw.DataFrame[Any]
+    rows: Int[Array, " rows"]  # line of a CSV file, else number of the row
+    counted_in: str  # "line" or "row"
+
+    def place(self, i: SupportsIndex) -> str:
+        """Where row i stands in the user's data."""
+        return f"{self.counted_in} {self.rows[i]}"
+
+
+def open_table(source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None) -> Table:
+    """The table in a CSV or Parquet file, or a frame as a table."""
+    is_file = isinstance(source, str | os.PathLike)
+    if is_file and Path(source).suffix.lower() not in _PARQUET:
+        comma, point = "," if separator is None else separator, "." if decimal is None else decimal
+        return _open_csv(Path(source), time, comma, point)
+    if separator is not None or decimal is not None:
+        raise InvalidObservationsError(
+            "separator= and decimal= are for CSV files; this source has cells. Leave them out."
+        )
+    native = _from_file(Path(source), pd.read_parquet) if is_file else source
+    if isinstance(native, pd.DataFrame):  # pandas often keeps times and path ids as its index
+        hidden = [c for c in (time, path) if c in native.index.names and c not in native.columns and c is not None]
+        native = (native.reset_index(hidden) if hidden else native).rename(columns=str)
+    try:
+        frame = nw.from_native(native, eager_only=True)
+    except (TypeError, ValueError) as error:
+        raise ObservationTypeError(
+            f"this table cannot be read: {error}. Expected a frame in memory with unique column names."
+        ) from None
+    return Table(frame, np.arange(len(frame)), "row")
+
+
+def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Table:
+    options: dict[str, Any] = {"sep": separator, "decimal": decimal, "skipinitialspace": True}
+    options |= {"index_col": False, "skip_blank_lines": False, "low_memory": False}
+
+    def parse(file: Path, **more: Any) -> pd.DataFrame:
+        with warnings.catch_warnings():
+            # a line longer than the header loses its last cells
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(file, **options, **more)
+
+    header = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
+    _check_header([original(name) for name in header])
+    frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
+    filled = np.flatnonzero(~frame.isna().all(axis=1))
+    if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
+        filled = np.arange(filled[-1] + 1 if len(filled) else 0)
+    return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line")
+
+
+def _check_header(names: list[str]) -> None:
+    """Refuse a name that stands twice: pandas would call the second column x.1, and nobody could mean it."""
+    if any("\0" in name for name in names):
+        raise InvalidObservationsError("the first line holds bytes that are no text; expected a table. Save it as CSV.")
+    for name, times_used in Counter(names).items():
+        if name and times_used > 1:
+            raise InvalidObservationsError(
+                f"the header names column {name[:40]!r} {times_used} times; expected every name once. "
+                "Rename the columns in the file."
+            )
+
+
+def _from_file(file: Path, parse: Any) -> pd.DataFrame:
+    if file.is_dir():
+        raise InvalidObservationsError(f"{str(file)!r} is a folder; expected a table. Name a file in it.")
+    if not file.exists():
+        raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
+    if not file.is_file():  # it might never end
+        raise InvalidObservationsError(f"{str(file)!r} is a pipe or a device; expected a file. Save the table first.")
+    if file.suffix.lower() in _SPREADSHEETS:
+        raise InvalidObservationsError(
+            f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
+        )
+    try:
+        return parse(file)
+    except pd.errors.EmptyDataError:
+        problem = "is empty, or its first line is. Expected a header line and rows of numbers"
+    except UnicodeDecodeError as error:
+        problem = f"is not text in UTF-8 ({error.reason}). Save it as CSV in UTF-8"
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        # pandas only warns, and without a place, when it is the first line that is longer than the header
+        warned = isinstance(error, pd.errors.ParserWarning)
+        found = f"line {_FIRST_LINE} has more cells than the header" if warned else str(error).strip()
+        problem = (
+            f"is not a table: {found}. Give every line as many cells as the header; if the numbers have a "
+            "decimal comma, pass separator=';' (or what stands between the cells) and decimal=','"
+        )
+    except ImportError:  # what pandas says about it has six lines
+        problem = (
+            "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
+            if file.suffix.lower() in _PARQUET
+            else "is packed in a way that this Python cannot unpack. Unpack it first"
+        )
+    except Exception as error:  # of five kinds of archives, each with errors of its own
+        if isinstance(error, OSError) and error.errno is not None:
+            problem = f"cannot be read: {error.strerror}"
+        elif file.suffix.lower() in _ARCHIVES:
+            problem = _about_archive(error)
+        elif isinstance(error, OSError | ValueError):
+            problem = f"cannot be read: {str(error).strip().rstrip('.')[:200]}"
+        else:
+            raise
+    raise InvalidObservationsError(f"the file {str(file)!r} {problem}.")
+
+
+def _about_archive(error: Exception) -> str:
+    said = str(error).lower()
+    if "encrypted" in said or "password" in said:
+        return "is an encrypted archive. Unpack it first"
+    if "multiple files" in said or "zero files" in said:
+        return "is an archive that holds more files than one, or none; expected one table. Unpack it first"
+    return "is no complete archive of the kind that its name says. Make it again, or save the table as CSV"
+
+
+def column_names(file: Path, separator: str | None) -> list[str]:
+    """The first line of a CSV file, packed or not; none if there is no telling."""
+    if not file.is_file() or file.suffix.lower() in (*_PARQUET, *_SPREADSHEETS):
+        return []
+    try:
+        if file.suffix.lower() in _ARCHIVES:
+            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
+            head = pd.read_csv(file, sep=separator or ",", skipinitialspace=True, **options)
+            return [str(name) for name in head.iloc[0]]
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
+            return [] if any("\0" in name for name in head) else head
+    except Exception:  # about which reading the whole file says more
+        return []
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names of columns for a sentence, the first of them if there are many."""
+    num = len(names) if len(names) <= _NAMED else _SOME
+    shown = ", ".join(repr(str(name)[:40]) for name in names[:num])
+    return shown if num == len(names) else f"{shown} and {len(names) - num} more"
+
+
+def raw_paths(
+    table: Table,
+    time: str | None,
+    values: str | Sequence[str] | None,
+    path: str | None,
+    dt: float | None,
+    time_unit: str | None,
+    layout: str,
+) -> tuple[list[RawPath], tuple[str, ...] | None]:
+    """Unchecked paths of a table, and the names of the state components (None in a wide table)."""
+    columns = _value_columns(table, time, [values] if isinstance(values, str) else values, path)
+    if (time is None) == (dt is None):
+        found = "neither a time column nor dt" if time is None else "both a time column and dt"
+        raise InvalidObservationsError(f"{found} given. Name the column (time=) or the constant gap (dt=).")
+    columns_read = [_numbers(table, column) for column in columns]
+    states = np.stack([numbers for numbers, _ in columns_read], axis=1)  # (rows, columns)
+    precision = np.array([rounding for _, rounding in columns_read])
+    clock = None if time is None else _clock(table, time, time_unit)
+
+    def build(label: str, rows: Int[Array, " _"], components: slice = slice(None)) -> RawPath:
+        own_clock = np.arange(len(rows)) * float(dt or 1) if clock is None else clock[rows]
+        seen = np.ones(len(rows), bool)
+        place = table.rows[rows], table.counted_in
+        return RawPath(own_clock, states[rows, components], seen, label, *place, precision[components])
+
+    if layout == "long":
+        return [build(label, rows) for label, rows in _rows_by_path(table, path)], tuple(columns)
+    if path is not None:
+        raise InvalidObservationsError("a wide table has a path per column. Leave path= out, or use layout='long'.")
+    lengths = [np.max(np.flatnonzero(~np.isnan(column)) + 1, initial=0) for column in states.T]
+    paths = [build(f"column {columns[j]!r}", np.arange(n), slice(j, j + 1)) for j, n in enumerate(lengths)]
+    return paths, None
+
+
+def begins_with_number(table: Table, column: str) -> bool:
+    """Whether the first cell that is not missing is a number in any spelling, whatever comes after it."""
+    first = next((cell for cell in table.frame.get_column(column).to_list() if not is_missing(cell)), 0.0)
+    return is_real(first) or (isinstance(first, str) and _is_number(first.replace(",", ".", 1)))
+
+
+def _value_columns(table: Table, time: str | None, values: Sequence[str] | None, path: str | None) -> list[str]:
+    present = table.frame.columns
+    taken = [column for column in (time, path) if column is not None]
+    listed = listing(present)
+    for column in [*taken, *(values or [])]:
+        if column not in present:
+            hint = " Is the separator another sign (separator=)?" if len(present) == 1 else ""
+            raise InvalidObservationsError(f"there is no column {column!r}; the columns are {listed}.{hint}")
+    if not len(table.frame):
+        raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
+    chosen = list(values) if values is not None else [column for column in present if column not in taken]
+    if values is None and any(str(column).startswith("Unnamed: ") for column in chosen):
+        raise InvalidObservationsError(f"a column has no name: {listed}. Is it a row index? Name the state (values=).")
+    if not chosen:
+        raise InvalidObservationsError(
+            f"no column is left for the state; the columns are {listed}. Name one (values=)."
+        )
+    for column, times_used in Counter([*taken, *chosen]).items():
+        if times_used > 1:
+            raise InvalidObservationsError(
+                f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
+            )
+    return chosen
+
+
+def _numbers(table: Table, column: str) -> tuple[Float64[Array, " rows"], float]:
+    """The cells as float64 with NaN for missing ones, and the relative rounding of the type they came in."""
+    series = table.frame.get_column(column)
+    cells = series.to_numpy()
+    if cells.dtype.kind in "fiu":
+        narrow = series.dtype in (nw.Float16, nw.Float32)  # seen by narwhals, where gaps have made float64 of it
+        return cells.astype(np.float64), rounding(np.dtype(str(series.dtype).lower()) if narrow else cells.dtype)
+    if cells.dtype.kind not in "OUT" or series.dtype == nw.Boolean:
+        raise ObservationTypeError(
+            f"column {column!r} is of type {series.dtype}; expected real numbers. Choose other columns (values=)."
+        )
+    parsed = np.array([_number(table, column, i, cell) for i, cell in enumerate(cells)], dtype=np.float64)
+    return parsed, rounding(parsed.dtype)
+
+
+def _number(table: Table, column: str, i: int, cell: object) -> float:
+    if is_missing(cell):
+        return np.nan
+    if is_real(cell):
+        return to_float(cell)
+    if isinstance(cell, str):
+        if _is_number(cell):
+            return float(cell)
+        comma = "It looks like a decimal comma: pass decimal=','."
+        advice = comma if _is_number(cell.replace(",", ".", 1)) else "Correct it, or choose other columns (values=)."
+        separator = " Is the separator another sign (separator=)?" if len(table.frame.columns) == 1 else ""
+        raise InvalidObservationsError(
+            f"column {column!r} has {cell[:40]!r} at {table.place(i)}, which is not a number. {advice}{separator}"
+        )
+    raise ObservationTypeError(
+        f"column {column!r} has a {type(cell).__name__} at {table.place(i)}; expected real numbers. "
+        "Choose other columns (values=)."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python's spelling of 1_000, nobody else's
+
+
+def _clock(table: Table, column: str, time_unit: str | None) -> Float64[Array, " rows"]:
+    cells = table.frame.get_column(column).to_numpy()
+    if cells.dtype.kind in "OUT":
+        first = next((cell for cell in cells if not is_missing(cell)), "0")
+        if not is_real(first) and not _is_number(str(first).replace(",", ".", 1)):
+            cells = _dates(table, column, cells)
+    if cells.dtype.kind in "mM":
+        return elapsed(cells, time_unit, f"column {column!r}")
+    return _numbers(table, column)[0]
+
+
+def _dates(table: Table, column: str, cells: Shaped[Array, " rows"]) -> Shaped[Array, " rows"]:
+    """Text cells in ISO form, or Python dates, as datetime64 in UTC; missing cells stay missing."""
+    present = np.array([not is_missing(cell) for cell in cells])
+    zoned = np.array([_HAS_ZONE.search(str(cell)) is not None for cell in cells])
+    if zoned.any() and not zoned[present].all():
+        i, j = int(np.argmax(zoned)), int(np.argmax(present & ~zoned))
+        raise InvalidObservationsError(
+            f"column {column!r} has a time zone at {table.place(i)} but none at {table.place(j)}. Give one to all."
+        )
+    parsed = pd.to_datetime(pd.Series(cells), format="ISO8601", errors="coerce", utc=True)
+    wrong = np.flatnonzero(parsed.isna().to_numpy() & present)
+    if len(wrong):
+        raise InvalidObservationsError(
+            f"column {column!r} has {str(cells[wrong[0]])[:40]!r} at {table.place(wrong[0])}, neither a number nor a "
+            "date and time in ISO form such as 2024-01-31T12:00. Correct it."
+        )
+    return parsed.dt.tz_localize(None).to_numpy()
+
+
+def _rows_by_path(table: Table, path: str | None) -> list[tuple[str, Int[Array, " _"]]]:
+    """(label, row numbers in the order of the table) for every path, in order of first appearance."""
+    if path is None:
+        return [("path 0", np.arange(len(table.frame)))]
+    ids = table.frame.get_column(path).to_list()
+    rows: dict[Any, list[int]] = {}
+    for i, label in enumerate(ids):
+        if is_missing(label):
+            raise InvalidObservationsError(f"column {path!r} has no path id at {table.place(i)}. Give every row one.")
+        rows.setdefault(label, []).append(i)
+    return [(f"path {str(label)[:40]!r}", np.array(own)) for label, own in rows.items()]

@@ -1,0 +1,1 @@
+"""The one protocol of a stochastic differential equation, and changes of variables."""

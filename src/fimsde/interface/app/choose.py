@@ -1,0 +1,97 @@
+"""The part of the page that asks what a table holds: what is guessed is shown, can be changed, and is asked about."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from fimsde.interface.app.show import plain
+from fimsde.interface.app.work import Upload
+from fimsde.interface.cli.table import Columns
+from fimsde.interface.columns import Column, guess, objections
+from fimsde.plots import BandSettings
+
+NO_PATH, NO_CLOCK = "one path", "none: a constant gap"
+MOST = 3  # components of a state
+_SEPARATORS = {"comma": None, "semicolon": ";", "tab": "tab", "space": " "}
+_DECIMALS = {"point": None, "comma": ","}
+_MISSING = {"refuse the table": "error", "leave the observation out": "drop"}
+
+
+@dataclass(frozen=True)
+class _Format:
+    """How a file is written."""
+
+    separator: str | None
+    decimal: str | None
+    missing: str
+
+
+def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
+    """What is chosen, when the button is pressed."""
+    form = _format(upload)
+    looks = _looks(upload, form)
+    columns = _columns(looks, form)
+    with st.expander("Bands and seed"):
+        resamples = st.number_input("Times the data are drawn again for bands (0: no bands)", 0, 1000, 50)
+        level = st.slider("Level of the bands", 0.5, 0.99, 0.9)
+        seed = st.number_input("Seed", 0, 2**31 - 1, 0)
+    values = columns.value_names() or []
+    doubts = objections(looks, columns.time, columns.path, values)
+    for doubt in doubts:
+        st.warning(plain(doubt))
+    is_meant = not doubts or st.checkbox("Yes, that is what I mean")
+    pressed = st.button("Estimate", type="primary", disabled=not (values and is_meant))
+    return (columns, BandSettings(float(level), int(resamples), int(seed))) if pressed else None
+
+
+def _format(upload: Upload) -> _Format:
+    is_csv = not upload.name.lower().endswith((".parquet", ".pq"))
+    with st.expander("How the file is written"):
+        separator = _SEPARATORS[st.selectbox("Between the cells", _SEPARATORS)] if is_csv else None
+        decimal = _DECIMALS[st.selectbox("Decimal sign", _DECIMALS)] if is_csv else None
+        missing = _MISSING[st.selectbox("Empty cells", _MISSING)]
+    return _Format(separator, decimal, missing)
+
+
+def _looks(upload: Upload, form: _Format) -> tuple[Column, ...]:
+    """The columns of the table, read once for each way of reading it."""
+    key = upload, form.separator, form.decimal
+    if st.session_state.get("looked_at") != key:
+        st.session_state["looks"] = upload.columns(form.separator, form.decimal)
+        st.session_state["looked_at"] = key
+    looks: tuple[Column, ...] = st.session_state["looks"]
+    return looks
+
+
+def _columns(looks: tuple[Column, ...], form: _Format) -> Columns:
+    """What the columns are: a guess that can be changed."""
+    guessed, names = guess(looks), [column.name for column in looks]
+    st.markdown("**What the columns are** is guessed from their names and contents; change what is wrong.")
+    st.caption("  \n".join(plain(f"{reason[:1].upper()}{reason[1:]}.") for reason in guessed.reasons))
+    left, right = st.columns(2)
+    clock = names.index(guessed.time) if guessed.time is not None else len(names)
+    time = left.selectbox("Time", [*names, NO_CLOCK], index=clock)
+    has_clock = time != NO_CLOCK
+    gap = right.number_input("Gap between rows, if constant", value=1.0, min_value=0.0, format="%g", disabled=has_clock)
+    left, right = st.columns(2)
+    ids = 1 + names.index(guessed.path) if guessed.path is not None else 0
+    path = left.selectbox("Column that tells paths apart", [NO_PATH, *names], index=ids)
+    unit = right.text_input("Unit of time (for dates: s, min, h, D)", "")
+    free = [name for name in names if name not in (time, path)]
+    likely = [name for name in guessed.values if name in free]
+    if len(likely) > MOST:
+        st.info(f"{len(likely)} columns can be the state. Choose up to {MOST} of them.")
+    elif not likely:
+        st.info("No column of numbers is left for the state. Is the file written as it says above?")
+    chosen = likely if len(likely) <= MOST else []
+    values = st.multiselect("State: one to three columns", free, default=chosen, max_selections=MOST)
+    return Columns(
+        time=time if has_clock else None,
+        values=tuple(values),
+        path=None if path == NO_PATH else path,
+        dt=None if has_clock else gap,
+        time_unit=unit or None,
+        separator=form.separator,
+        decimal=form.decimal,
+        missing=form.missing,
+    )

@@ -1,0 +1,154 @@
+"""What the app does, without a page: a table on disk, what is in it, and the result of estimating it."""
+
+import io
+import os
+import shlex
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from fimsde.data import tables
+from fimsde.errors import FimsdeError, InvalidObservationsError
+from fimsde.interface.cli.table import Columns, as_options, check_bands, join_names, read_table, to_separator
+from fimsde.interface.columns import Column, look
+from fimsde.plots import BandSettings
+from fimsde.report import Page
+from fimsde.report.folder import num_steps_of_folder, write_result
+from fimsde.results import Result, estimate
+
+Progress = Callable[[float, str], object]
+ARCHIVE = "result.zip"
+LARGEST = 200  # megabytes of a table
+_MEGABYTE = 2**20  # as streamlit counts
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A table as it came from the browser."""
+
+    name: str
+    content: bytes
+
+    def columns(self, separator: str | None, decimal: str | None) -> tuple[Column, ...]:
+        """The columns with what they look like."""
+        with _on_disk(self) as place:
+            try:
+                table = tables.open_table(place.file, None, None, to_separator(separator), decimal)
+                if not len(table.frame):
+                    raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
+                return look(table)
+            except InvalidObservationsError as error:
+                raise InvalidObservationsError(place.named(as_options(str(error)))) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """An estimate and everything to show of it.
+
+    Attributes:
+        result: The estimate, for further questions.
+        bands: How its bands are made.
+        page: The report.
+        files: What `fimsde estimate` leaves in its folder, by name, and all of it in one archive.
+        remarks: Warnings about the data.
+        command: What does the same on the command line.
+    """
+
+    result: Result
+    bands: BandSettings
+    page: Page
+    files: dict[str, bytes]
+    remarks: tuple[str, ...]
+    command: str
+
+
+def run(upload: Upload, columns: Columns, bands: BandSettings, progress: Progress) -> Finished:
+    """Estimate a table as `fimsde estimate` does.
+
+    Args:
+        upload: The table.
+        columns: What it holds.
+        bands: How bands are made; their seed is that of everything.
+        progress: Called with the share that is done and a few words.
+    """
+    check_bands(bands.resamples, bands.level)
+    with _on_disk(upload) as place, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = estimate(read_table(place.file, columns))
+            tell = _Counter(num_steps_of_folder(result, bands), progress)
+            folder = place.folder / "result"
+            folder.mkdir()
+            page = write_result(result, folder, bands, bands.seed, progress=tell).page
+        except FimsdeError as error:
+            raise type(error)(place.named(str(error))) from error
+        files = {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
+        files[ARCHIVE] = _zipped(folder)
+    remarks = tuple(dict.fromkeys(place.named(str(w.message)) for w in caught))
+    return Finished(result, bands, page, files, remarks, command_line(upload.name, columns, bands))
+
+
+def command_line(name: str, columns: Columns, bands: BandSettings) -> str:
+    """The command that does the same."""
+    options = {f.name: getattr(columns, f.name) for f in fields(Columns)}
+    options["values"] = join_names(columns.value_names() or ()) or None
+    options |= {f.name: getattr(bands, f.name) for f in fields(BandSettings)}
+    usual = {f.name: f.default for f in (*fields(Columns), *fields(BandSettings))}
+    given = {key: value for key, value in options.items() if value is not None and value != usual[key]}
+    words = [word for key, value in given.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    return shlex.join(["fimsde", "estimate", name, *words])
+
+
+class _Counter:
+    """Steps as shares of all steps."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def __call__(self, label: str) -> None:
+        self._done += 1
+        self._progress(min(1.0, self._done / self._total), label)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a table lies while it is read."""
+
+    folder: Path
+    file: Path
+
+    def named(self, sentence: str) -> str:
+        """A sentence that names the table as its owner does."""
+        return sentence.replace(f"{self.folder}{os.sep}", "")
+
+
+@contextmanager
+def _on_disk(upload: Upload) -> Iterator[_Place]:
+    """The table under its own name in a folder that vanishes: the package reads files."""
+    own, size = _plain_name(upload.name), len(upload.content) / _MEGABYTE
+    if size > LARGEST:
+        raise InvalidObservationsError(
+            f"{own!r} has {size:.0f} MB; this page takes at most {LARGEST}. Use the command line: fimsde estimate."
+        )
+    with tempfile.TemporaryDirectory(prefix="fimsde-app-") as name:
+        place = _Place(Path(name), Path(name) / own)
+        place.file.write_bytes(upload.content)
+        yield place
+
+
+def _plain_name(name: str) -> str:
+    """The last part of a name, whatever system it comes from: nothing that leaves the folder."""
+    last = PureWindowsPath(PurePosixPath(name).name).name
+    return last if last not in ("", ".", "..", "result") else "table.csv"
+
+
+def _zipped(folder: Path) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+            archive.write(file, Path(folder.name) / file.relative_to(folder))
+    return target.getvalue()

@@ -1,0 +1,103 @@
+"""`fimsde bench`: the paper's experiments, each resumable, beside the published numbers."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fimsde.errors import ConfigError
+
+
+def bench(
+    experiment: Annotated[
+        str, typer.Argument(help="canonical, lorenz, real-world, convergence, context-size, ablation or out-of-class.")
+    ],
+    methods: Annotated[
+        str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,ours,fim.")
+    ] = None,
+    weights: Annotated[list[Path] | None, typer.Option(help="Folder of weights of a model; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the result files; what is there is not computed again.")] = Path(
+        "bench"
+    ),
+    systems: Annotated[str | None, typer.Option(help="Some of the systems or series, comma-separated.")] = None,
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell.")] = None,
+    iterations: Annotated[str | None, typer.Option(help="When to score along training, e.g. 500,1000.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="0 for reports; from 1000000 for development.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of the experiment.")] = False,
+    paths: Annotated[bool, typer.Option(help="Whether to simulate and compare paths, the longest part.")] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.")] = 1,
+    data: Annotated[Path | None, typer.Option(help="Folder of the real series; default: FIMSDE_DATA.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder for reference Grams; default: the user's cache.")] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Only print what is stored.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON instead of tables.")] = False,
+    tables_out: Annotated[
+        Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
+    ] = None,
+    figures_out: Annotated[Path | None, typer.Option("--figures", help="Folder for the figures.")] = None,
+) -> None:
+    """Measure estimators on an experiment of the paper and print them beside the published numbers.
+
+    Example: fimsde bench canonical --methods kramers-moyal,bisde --quick
+    """
+    from fimsde.benchmark.report import save_figures, save_tables, text_tables
+    from fimsde.benchmark.results import read_all
+    from fimsde.benchmark.run import run
+    from fimsde.benchmark.summary import summarise
+    from fimsde.benchmark.tasks import EXPERIMENTS, FINETUNE_ITERATIONS, LATENT_ITERATIONS
+    from fimsde.files.place import check_place
+    from fimsde.methods import named
+
+    if experiment not in EXPERIMENTS:
+        raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}.")
+    chosen = named(
+        _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
+        real_series=experiment in ("real-world", "convergence"),
+        weights=weights or (),
+        work=out / "work",
+    )
+    for place, option in ((tables_out, "--tables"), (figures_out, "--figures")):
+        if place is not None:
+            check_place(place, option)
+    wanted = _words(systems) if systems else None
+    usual = FINETUNE_ITERATIONS if {method.name for method in chosen} == {"ours-finetuned"} else LATENT_ITERATIONS
+    if summary:
+        stored = read_all(out, experiment, seed=seed, quick=quick)
+        keep = {method.name for method in chosen} if methods or weights else {r.method for r in stored}
+        results = [r for r in stored if r.method in keep and (wanted is None or r.task.system in wanted)]
+        if not results:
+            raise ConfigError(f"no stored results of {experiment} in {str(out)!r}; run it without --summary first.")
+    else:
+        results = run(
+            experiment,
+            chosen,
+            out=out,
+            seed=seed,
+            repetitions=repetitions,
+            systems=wanted,
+            iterations=[int(n) for n in _words(iterations)] if iterations else usual,
+            quick=quick,
+            compare_paths=paths,
+            data=data or os.environ.get("FIMSDE_DATA"),
+            cache=cache,
+            workers=workers,
+        )
+    cells = summarise(results)
+    if tables_out:
+        save_tables(experiment, cells, tables_out)
+    if figures_out:
+        save_figures(experiment, cells, chosen, figures_out, systems=wanted, seed=seed, quick=quick)
+    typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
+
+
+def _default_methods(experiment: str, has_weights: bool) -> list[str]:
+    if has_weights:
+        return ["fim"]
+    if experiment == "ablation":
+        return ["ours"]
+    return ["latentsde"] if experiment == "convergence" else ["kramers-moyal", "bisde", "sparsegp"]
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -1,0 +1,226 @@
+"""The options that say what a table holds, the same for every command that reads one, and results on disk."""
+
+import csv
+import functools
+import io
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fimsde.data.observations import Observations, read
+from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
+
+if TYPE_CHECKING:
+    from fimsde.results import Result
+
+CLOCKS = ("t", "time")
+_PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
+
+Data = Annotated[Path, typer.Argument(help="CSV or Parquet table, one row per observation.", show_default=False)]
+Source = Annotated[Path, typer.Argument(help="A folder made by `fimsde estimate`, or a table.", show_default=False)]
+Time = Annotated[str | None, typer.Option(help="Column of the times; default: one called t or time.")]
+Values = Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y; default: all others.")]
+PathColumn = Annotated[str | None, typer.Option("--path", help="Column that tells paths apart.")]
+Gap = Annotated[float | None, typer.Option(help="Constant time between rows, in place of --time.")]
+TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; for dates: s, min, h, D, ...")]
+Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: a comma.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: a point.")]
+Missing = Annotated[str, typer.Option(help="Empty cells: 'error', or 'drop' the observation.")]
+Weights = Annotated[Path | None, typer.Option(help="Folder of another model; default: the bundled one.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
+Resamples = Annotated[int, typer.Option(help="Times the data are drawn again for the bands; 0: no bands.", min=0)]
+Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what fimsde wrote under that name; all else stays.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+
+
+_OPTIONS = {
+    "time": Time,
+    "values": Values,
+    "path": PathColumn,
+    "dt": Gap,
+    "time_unit": TimeUnit,
+    "separator": Separator,
+    "decimal": Decimal,
+    "missing": Missing,
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table holds; see the options above."""
+
+    time: str | None = None
+    values: str | tuple[str, ...] | None = None  # names, or text of the command line: see `join_names`
+    path: str | None = None
+    dt: float | None = None
+    time_unit: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    missing: str = "error"
+
+    def is_given(self) -> bool:
+        """Whether any option differs from its default."""
+        return self != Columns()
+
+    def value_names(self) -> list[str] | None:
+        """Columns of the state; None for all that are left."""
+        if not self.values:
+            return None
+        if not isinstance(self.values, str):
+            return list(self.values)
+        names = next(csv.reader([self.values], skipinitialspace=True))
+        return names if '"' in self.values else [name.strip() for name in names]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Names of columns as one option: separated by commas, in quotes where they hold one."""
+    target = io.StringIO()
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if any(name != name.strip() for name in names) else csv.QUOTE_MINIMAL
+    csv.writer(target, lineterminator="", quoting=quoting).writerow(names)
+    return target.getvalue()
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say what a table holds, in place of its parameter `columns`."""
+    own = signature(command).parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(columns=Columns(**{name: given.pop(name) for name in _OPTIONS}), **given)
+
+    before = [p for p in own.values() if p.default is Parameter.empty and p.name != "columns"]
+    after = [p for p in own.values() if p.default is not Parameter.empty]
+    options = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=getattr(Columns, name), annotation=kind)
+        for name, kind in _OPTIONS.items()
+    ]
+    every = [*before, *options, *after]
+    run.__signature__ = Signature(every)  # type: ignore[attr-defined]  # what typer reads
+    run.__annotations__ = {p.name: p.annotation for p in every}
+    return run
+
+
+def read_table(file: Path, columns: Columns) -> Observations:
+    """The observations in a table; errors speak of options of the command line."""
+    separator = to_separator(columns.separator)
+    try:
+        return read(
+            file,
+            time=columns.time or (_clock(file, separator) if columns.dt is None else None),
+            values=columns.value_names(),
+            path=columns.path,
+            dt=columns.dt,
+            time_unit=columns.time_unit,
+            separator=separator,
+            decimal=columns.decimal,
+            missing=columns.missing,  # type: ignore[arg-type]  # read checks it
+        )
+    except InvalidObservationsError as error:
+        raise InvalidObservationsError(as_options(str(error))) from error
+
+
+def to_separator(text: str | None) -> str | None:
+    """What stands between cells; a tab can be written \\t or tab."""
+    return {"\\t": "\t", "tab": "\t"}.get(text or "", text)
+
+
+def as_options(sentence: str) -> str:
+    """A sentence that names options of the command line in place of arguments of Python."""
+    return _PYTHON_OPTION.sub(_as_option, sentence)
+
+
+def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
+    """The result in a folder, or the estimate of the observations in a table."""
+    from fimsde.results import estimate
+
+    if not source.is_dir():
+        return estimate(read_table(source, columns), find_weights(weights))
+    if columns.is_given() or weights is not None:
+        raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
+    from fimsde.report.folder import SAVED
+    from fimsde.storage import RESULT, load
+
+    folder = source / SAVED if (source / SAVED).is_dir() else source
+    if not (folder / RESULT).exists():
+        raise ConfigError(
+            f"{str(source)!r} is a folder without a result. Give one made by `fimsde estimate`, or a table."
+        )
+    return load(folder)
+
+
+def find_weights(weights: Path | None) -> Path | None:
+    """The folder of weights that was named; None for the bundled ones. The network is never used."""
+    if weights is None:
+        return None
+    from fimsde.model.weights import find_folder
+
+    try:
+        return find_folder(weights)
+    except CheckpointError:
+        raise ConfigError(
+            f"no weights at {str(weights)!r}: no such folder, and no local copy of a hub repository of that name. "
+            f"Check the path, or fetch the repository first (hf download {weights})."
+        ) from None
+
+
+def check_bands(resamples: int, level: float) -> None:
+    """Refuse settings of bands before any work is done."""
+    if resamples == 1 or not 0 < level < 1:
+        raise ConfigError(
+            f"--resamples is {resamples} and --level {level:g}; expected 0, or 2 and more, and a share between 0 and 1."
+        )
+
+
+def _clock(file: Path, separator: str | None) -> str | None:
+    """The column called t or time; None if this is no text, about which reading it will say more."""
+    from fimsde.data.tables import column_names, listing  # pandas takes a while to import
+
+    head = column_names(file, separator)
+    found = [name for name in head if name.strip().lower() in CLOCKS]
+    if len(set(found)) == 1 or not head:
+        return found[0] if found else None
+    raise InvalidObservationsError(
+        f"{'more than one' if found else 'no'} column is called t or time; the columns are {listing(head)}. "
+        f"Name the column (--time) or the constant gap (--dt).{_hint(head) or _seems(file, separator)}"
+    )
+
+
+def _hint(head: list[str]) -> str:
+    """What the first line of a table gives away."""
+    for sign, name in ((";", ";"), ("\t", "tab"), (" ", " ")):
+        cells = head[0].strip().split(sign)
+        if len(head) == 1 and len(cells) > 1 and (sign != " " or cells[0].lower() in CLOCKS):
+            return f" The cells seem to be separated by another sign: try --separator '{name}'."
+    if all(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", name, re.IGNORECASE) for name in head):
+        return " The first line holds numbers: put a line with names above it."
+    return ""
+
+
+def _seems(file: Path, separator: str | None) -> str:
+    """What the columns look like, as options."""
+    from fimsde.data.tables import open_table
+    from fimsde.interface.columns import guess, look
+
+    try:
+        found = guess(look(open_table(file, None, None, separator, None)))
+    except FimsdeError:
+        return ""
+    if found.time is None or not found.values:
+        return ""
+    options = {"--time": found.time, "--path": found.path, "--values": join_names(found.values[:3])}
+    words = [word for option, name in options.items() if name for word in (option, name)]
+    return f" It looks like {shlex.join(words)}."
+
+
+def _as_option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    return f"--{name.replace('_', '-')}" + (f" '{value}'" if value else "")

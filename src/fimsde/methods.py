@@ -1,0 +1,236 @@
+"""The estimators under one interface: from observations to an equation, or to a sampler of paths."""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import gcd
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from fimsde.baselines import bisde, kramers_moyal, latent_sde, peers_pysindy, peers_sfi, sparse_gp
+from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
+from fimsde.errors import ConfigError
+from fimsde.estimation import BUNDLED, estimate_sde
+from fimsde.model.fim import FIMSDE
+from fimsde.model.weights import TENSORS, find_folder
+from fimsde.simulate import Paths
+from fimsde.train.finetune.config import FinetuneConfig
+from fimsde.train.finetune.stages import fit_finetuned
+
+NAMES = (
+    "kramers-moyal",
+    "kramers-moyal-binned",
+    "bisde",
+    "bisde-scaled",
+    "sparsegp",
+    "sparsegp-improved",
+    "latentsde",
+    "pysindy",
+    "sfi-linear",
+    "sfi-parametric",
+    "ours",
+    "ours-origin",
+    "ours-finetuned",
+)
+
+
+@runtime_checkable
+class PathSampler(Protocol):
+    """What a method that has no drift and diffusion returns."""
+
+    def sample(self, reference: Observations, seed: int) -> Paths:
+        """One path for every reference path, on its grid."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to estimate an equation.
+
+    Attributes:
+        name: Short name, part of result files: letters, digits and dashes.
+        title: Name in tables.
+        fit: From observations and a seed to an equation.
+        settings: A description of the settings; results with other settings are kept apart.
+        at: The same method after a number of iterations, for those that train.
+    """
+
+    name: str
+    title: str
+    fit: Callable[[Observations, int], SDE]
+    settings: str = ""
+    at: Callable[[int], "Method"] | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+
+@dataclass(frozen=True)
+class PathMethod:
+    """A way to learn from paths on one grid how to sample such paths; fields as in `Method`."""
+
+    name: str
+    title: str
+    fit: Callable[[Observations, int], PathSampler]
+    settings: str = ""
+    at: Callable[[int], "PathMethod"] | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+
+AnyMethod = Method | PathMethod
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ConfigError(f"method name {name!r}: expected letters, digits, dots and dashes; it names files.")
+
+
+def named(
+    names: Sequence[str],
+    *,
+    real_series: bool = False,
+    weights: Sequence[str | Path] = (),
+    work: Path | None = None,
+) -> list[AnyMethod]:
+    """The methods of the package by name, then one method for every folder of weights.
+
+    Args:
+        names: Some of `NAMES`; "fim" stands for the folders of weights.
+        real_series: BISDE then takes a negative g for 0: in one fold its g is negative wherever there are data, and the
+            paper reports no failure there.
+        weights: Folders of FIM-SDE weights.
+        work: Where LatentSDE and finetuning keep their training state, so that more iterations continue from fewer.
+    """
+    if "fim" in names and not weights:
+        raise ConfigError("method fim needs weights; pass their folder (--weights DIR).")
+    found: list[AnyMethod] = [_named(name, real_series, work) for name in names if name != "fim"]
+    return found + [fim(folder) for folder in weights]
+
+
+def find_method(name: str) -> Method:
+    """A method that gives drift and diffusion, by name."""
+    method = named([name])[0]
+    if not isinstance(method, Method):
+        raise ConfigError(f"{name} samples paths and gives neither drift nor diffusion. Choose another method.")
+    return method
+
+
+def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
+    match name:
+        case "kramers-moyal":
+            return _function(name, "Kramers-Moyal", kramers_moyal.fit, kramers_moyal.POLYNOMIAL)
+        case "kramers-moyal-binned":
+            return _function(name, "Kramers-Moyal, binned", kramers_moyal.fit, kramers_moyal.BINNED)
+        case "bisde":
+            return _function(name, "BISDE", bisde.fit, replace(bisde.PAPER, clip=real_series))
+        case "bisde-scaled":
+            return _function(name, "BISDE, scaled", bisde.fit, replace(bisde.SCALED, clip=real_series))
+        case "sparsegp":
+            return _function(name, "SparseGP", sparse_gp.fit, sparse_gp.PAPER)
+        case "sparsegp-improved":
+            return _function(name, "SparseGP, improved", sparse_gp.fit, sparse_gp.IMPROVED)
+        case "latentsde":
+            return latent(latent_sde.PAPER, work=work)
+        case "pysindy":
+            return _function(name, "PySINDy", peers_pysindy.fit, peers_pysindy.STLSQ)
+        case "sfi-linear":
+            return _function(name, "SFI, linear", peers_sfi.fit, peers_sfi.LINEAR)
+        case "sfi-parametric":
+            return _function(name, "SFI, parametric", peers_sfi.fit, peers_sfi.PARAMETRIC)
+        case "ours":
+            return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
+        case "ours-origin":
+            told = partial(_estimate, str(BUNDLED), told=True)
+            return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=told)
+        case "ours-finetuned":
+            return finetuned(FinetuneConfig(), work=work)
+        case _:
+            raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
+
+
+def _function(name: str, title: str, fit: Callable, settings: object) -> Method:
+    return Method(name, title, partial(_fit, fit, settings), repr(settings))
+
+
+def _fit(fit: Callable, settings: object, observations: Observations, seed: int) -> SDE:
+    return fit(observations, settings, seed)
+
+
+def fim(folder: str | Path) -> Method:
+    """The recognition model with the weights in a folder, zero-shot."""
+    folder = find_folder(folder)
+    digest = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest()[:16]
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", folder.absolute().name).strip("-.") or "weights"
+    return Method(f"fim-{name}", f"FIM-SDE, {name}", partial(_estimate, str(folder)), f"weights {digest}")
+
+
+def _estimate(folder: str, observations: Observations, seed: int, *, told: bool = False) -> SDE:
+    """Nothing is random, so the seed has no use. Dictionaries of monomials too are `told` that zero is special."""
+    return estimate_sde(observations, _model(folder), origin=[0.0] * observations.dim if told else None)
+
+
+def finetuned(config: FinetuneConfig, *, until: int | None = None, work: Path | None = None) -> Method:
+    """The bundled weights, finetuned on the observations; `until` some of the iterations, `work` as in `named`."""
+    digest = hashlib.sha256((BUNDLED / TENSORS).read_bytes()).hexdigest()[:16]
+    until = config.iterations if until is None else until
+    return Method(
+        "ours-finetuned",
+        "fimsde, finetuned",
+        partial(fit_finetuned, BUNDLED, config, until, work),
+        f"weights {digest}, {config}, {until} iterations",
+        partial(_finetuned_at, config, work),
+    )
+
+
+def _finetuned_at(config: FinetuneConfig, work: Path | None, iterations: int) -> Method:
+    longer = replace(
+        config,
+        iterations=max(iterations, config.iterations),
+        validation_interval=gcd(config.validation_interval, iterations),  # runs end where they are judged
+    )
+    return finetuned(longer, until=iterations, work=work)
+
+
+@lru_cache(maxsize=1)
+def _model(folder: str) -> FIMSDE:
+    return FIMSDE.from_pretrained(folder)
+
+
+def latent(settings: latent_sde.LatentSDESettings, *, work: Path | None = None) -> PathMethod:
+    """LatentSDE; `work` as in `named`."""
+
+    return PathMethod(
+        "latentsde", "LatentSDE", partial(_train, settings, work), repr(settings), partial(_latent_at, settings, work)
+    )
+
+
+def _latent_at(settings: latent_sde.LatentSDESettings, work: Path | None, iterations: int) -> PathMethod:
+    return latent(replace(settings, iterations=iterations), work=work)
+
+
+def _train(
+    settings: latent_sde.LatentSDESettings, work: Path | None, paths: Observations, seed: int
+) -> latent_sde.FittedLatentSDE:
+    return latent_sde.fit(
+        paths, settings, seed, checkpoint=None if work is None else _checkpoint(settings, work, paths, seed)
+    )
+
+
+def _checkpoint(settings: latent_sde.LatentSDESettings, work: Path, paths: Observations, seed: int) -> Path:
+    """The file of this run, begun as a copy of the longest shorter run if there is one."""
+    work.mkdir(parents=True, exist_ok=True)
+    run = repr((replace(settings, iterations=1), seed)).encode() + paths.values.tobytes() + paths.times.tobytes()
+    stem = f"latentsde-{hashlib.sha256(run).hexdigest()[:16]}-"
+    file = work / f"{stem}{settings.iterations}.safetensors"
+    lengths = [int(f.stem.removeprefix(stem)) for f in work.glob(f"{stem}*.safetensors")]
+    shorter = [n for n in lengths if n < settings.iterations]
+    if not file.exists() and shorter:
+        beginning = file.with_suffix(".copy")
+        shutil.copyfile(work / f"{stem}{max(shorter)}.safetensors", beginning)
+        beginning.replace(file)
+    return file

@@ -1,1 +1,0 @@
-"""Averages over all subsets of the terms of a polynomial."""

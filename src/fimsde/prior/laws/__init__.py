@@ -1,1 +1,0 @@
-"""The laws of random polynomials, drawn inside compiled code."""

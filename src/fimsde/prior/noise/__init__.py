@@ -1,1 +1,0 @@
-"""Random numbers made inside compiled code, the same on every machine."""

@@ -1,1 +1,0 @@
-"""A second family for training: equations that no polynomial fits."""

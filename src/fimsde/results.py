@@ -1,0 +1,516 @@
+"""Result: an equation with the data behind it and a way to fit it again; all analyses are its methods.
+
+`estimate`, `fit` and `result` make one: from the recognition model, from a baseline, from any equation. The result
+holds the equation as `sde` and is an equation itself.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import fimsde  # verbs that draw or write are in its table of names imported on first use
+from fimsde.analysis import band as bands
+from fimsde.analysis import check, density, equation, exit_time, fixed_points, potential
+from fimsde.analysis.band import Band
+from fimsde.analysis.box import Box, checked, to_box
+from fimsde.analysis.check import Checks
+from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.equation import Equation
+from fimsde.analysis.exit_time import ExitTime, SimulatedExit
+from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.generator import Cells, make_cells
+from fimsde.analysis.potential import Potential, QuasiPotential
+from fimsde.data.grid import regular_grid
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import Observations
+from fimsde.data.support import Support, fit_support, to_locations, to_starts
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import SDE
+from fimsde.equations.sde import fields as fields_of
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.shapes import Array, Bool, Float, Float64
+from fimsde.simulate import Paths, simulate
+from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
+
+if TYPE_CHECKING:
+    from fimsde import FIMSDE, EstimatedSDE, FinetuneConfig, Finetuned, Kind, Picture, RunOptions
+
+Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
+Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
+Refit = Callable[[Observations, int], SDE]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An equation dx = drift(x) dt + diag(diffusion(x)) dW (Ito) with what is known about where it came from.
+
+    Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
+    component, the shape (queries,) will do.
+
+    Attributes:
+        sde: The equation: an `EstimatedSDE`, a fitted baseline, a textbook system, two functions.
+        names: One name per state component.
+        time_unit: Unit of time, for labels; None if unknown.
+        observations: The data behind the equation; None for a textbook system.
+        method: How the equation was obtained, for labels.
+        refit: From other observations and a seed to an equation of the same kind; None if it was not fitted.
+        recipe: Name and seed of the method, if it was fitted by name; such results can be saved.
+    """
+
+    sde: SDE
+    names: tuple[str, ...]
+    time_unit: str | None
+    observations: Observations | None = field(repr=False)
+    method: str = field(repr=False)
+    refit: Refit | None = field(default=None, repr=False)
+    recipe: tuple[str, int] | None = field(default=None, repr=False)
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.names)
+
+    def drift(self, x: Locations) -> Fields:
+        """Drift f, state per time. Warns once if data do not support some of the locations."""
+        locations = to_locations(x, self.dim)
+        self._warn_if_outside(locations)
+        return np.asarray(self.sde.drift(locations), np.float64).reshape(np.shape(x))
+
+    def diffusion(self, x: Locations) -> Fields:
+        """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
+        locations = to_locations(x, self.dim)
+        self._warn_if_outside(locations)
+        return np.asarray(self.sde.diffusion(locations), np.float64).reshape(np.shape(x))
+
+    def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
+        """Drift and diffusion without checks or warnings."""
+        drift, diffusion = fields_of(self.sde, x)
+        return np.asarray(drift, np.float64), np.asarray(diffusion, np.float64)
+
+    def inside(self, x: Locations) -> Bool[Array, " queries"]:
+        """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`.
+
+        Everywhere if there are no data.
+        """
+        locations = to_locations(x, self.dim)
+        own = getattr(self.sde, "supports", None)
+        if own is not None:
+            return own(locations)
+        if self.observations is None:
+            return np.ones(len(locations), bool)
+        normaliser, support = self._support
+        return support.contains(normaliser.states(locations))
+
+    def diffusion_sq(self, x: Locations) -> Fields:
+        """Variance rate g, squared state per time. Warns as `diffusion` does."""
+        return self.diffusion(x) ** 2
+
+    def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
+        """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
+        own = getattr(self.sde, "uncertainty", None)
+        if own is None:
+            raise ConfigError(f"{self.method} states no uncertainty of its own; band(x) measures it by bootstrap.")
+        return own(to_locations(x, self.dim))
+
+    def tabulate(
+        self,
+        box: tuple[Float[Array, " dim"], Float[Array, " dim"]] | None = None,
+        tolerance: float = 1e-3,
+        max_nodes: int = MAX_NODES,
+    ) -> TabulatedSDE:
+        """A table of the fields that answers thousands of times faster; see `fimsde.tabulate`.
+
+        Args:
+            box: Lower and upper corner; by default those of the data, widened by a quarter of the range on every side.
+            tolerance: Largest error of interpolation, as a share of the size of the field.
+            max_nodes: Give up refining before the table has more nodes than this.
+        """
+        low, high = to_box(box, self.dim, self.observations, widen=0.25)
+        return tabulate(self.sde, low, high, tolerance, max_nodes)
+
+    def simulate(
+        self,
+        x0: Float[Array, " dim"] | Float[Array, "paths dim"],
+        times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
+        num_paths: int | None = None,
+        *,
+        substeps: int = 1,
+        dt: float | None = None,
+        seed: int = 0,
+    ) -> Paths:
+        """Simulate by Euler-Maruyama; see `fimsde.simulate`.
+
+        Args:
+            x0: One initial state (dim,) for all paths, or one per path (paths, dim).
+            times: One grid for all paths, or one per path.
+            num_paths: Number of paths from a single initial state.
+            substeps: Equal steps per gap of the grid.
+            dt: In place of `substeps`: the longest step allowed.
+            seed: Seed of the noise.
+        """
+        return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+
+    def band(self, x: Locations, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Band:
+        """Pointwise intervals for drift and diffusion by bootstrap over the data; see `fimsde.analysis.band`.
+
+        Estimates of redrawn data are kept, so that further calls with the same seed are quick.
+
+        Args:
+            x: Locations.
+            level: Share of the intervals that should cover the truth.
+            resamples: Number of times the data are drawn again and estimated.
+            seed: Seed of the draws.
+        """
+        drawn = self.resampled(resamples, seed)
+        band = bands.make_band(drawn, self, to_locations(x, self.dim), level, bands.num_units(self._data("a band")))
+        if band.skipped and (seed, resamples) not in self._told:
+            self._told.add((seed, resamples))
+            warnings.warn(
+                f"{band.skipped} of {resamples} redraws of the data could not be estimated (a component does not move "
+                "in them, perhaps); the band is made of the others.",
+                DataWarning,
+                stacklevel=2,
+            )
+        return band
+
+    def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE | None, ...]:
+        """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept.
+
+        None for a draw that cannot be estimated, for instance because a component does not move in it.
+        """
+        if not (isinstance(resamples, int | np.integer) and resamples >= 2):
+            raise ConfigError(f"resamples is {resamples!r}; expected a whole number, at least 2.")
+        kept = self._draws.setdefault(seed, [])
+        observations = self._data("a band")
+        for i in range(len(kept), resamples):
+            drawn = bands.resample(observations, np.random.default_rng([seed, i]))
+            kept.append(self._refitted_or_none(drawn, i))
+        return tuple(kept[:resamples])
+
+    def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
+        """States at which the drift vanishes, with their stability. Up to three dimensions.
+
+        Args:
+            box: Lower and upper corner of where to look; by default those of the data.
+        """
+        return fixed_points.find(self, *to_box(box, self.dim, self.observations), self.inside)
+
+    def stationary_density(self, box: Box | None = None, num_cells: int | None = None) -> StationaryDensity:
+        """Where paths spend their time in the long run, beside the histogram of the data. One or two dimensions.
+
+        Args:
+            box: Reflecting walls; by default around the data, a tenth of their range away.
+            num_cells: Per axis; 400 in one dimension and 100 in two by default.
+        """
+        cells = self._cells(box, num_cells)
+        inside = None if self.observations is None else self.inside(cells.centres())
+        return density.stationary_density(self, cells, self.observations, inside)
+
+    def potential(self, box: Box | None = None, num: int = 801) -> Potential:
+        """Drift potential -∫ f dx and effective potential ln g - ∫ 2 f / g dx of an equation in one dimension.
+
+        Args:
+            box: From where to where; by default the range of the data.
+            num: Nodes.
+        """
+        low, high = to_box(box, self.dim, self.observations)
+        return potential.potential(self, float(low[0]), float(high[0]), num)
+
+    def quasi_potential(self, box: Box | None = None, num_cells: int | None = None) -> QuasiPotential:
+        """Minus the logarithm of the stationary density, minimum 0; arguments as for `stationary_density`."""
+        return potential.quasi_potential(self, self._cells(box, num_cells))
+
+    def exit_time(self, box: Box, *, walls: Box | None = None, num_cells: int | None = None) -> ExitTime:
+        """Mean time until a path leaves a box, by the backward equation. One or two dimensions.
+
+        Args:
+            box: Lower and upper corner. An infinite number means that there is no way out on that side.
+            walls: Reflecting walls for infinite sides; by default around the data, a quarter of their range away.
+            num_cells: Per axis; 400 in one dimension and 100 in two by default.
+        """
+        low, high = self._open_box(box)
+        return exit_time.exit_time(self, low, high, self._walls(walls, low, high), num_cells)
+
+    def first_passage(
+        self, start: float, level: float, *, walls: Box | None = None, num_cells: int | None = None
+    ) -> ExitTime:
+        """Mean time until a path from `start` first reaches `level`, in one dimension: `.at(start)` is the number.
+
+        The same as `exit_time` of everything on the side of the start.
+        """
+        if self.dim != 1:
+            raise ConfigError(f"the equation has {self.dim} components; a level is passed in one. See exit_time.")
+        box = (-np.inf, level) if start < level else (level, np.inf)
+        return self.exit_time(box, walls=walls, num_cells=num_cells)
+
+    def simulate_exit(
+        self,
+        x0: float | Float[Array, " dim"],
+        box: Box,
+        *,
+        num_paths: int = 1000,
+        dt: float | None = None,
+        max_time: float | None = None,
+        seed: int = 0,
+    ) -> SimulatedExit:
+        """Exit times of simulated paths, with the standard error of their mean: a check of `exit_time`, or 3-D.
+
+        Args:
+            x0: Start of all paths.
+            box: As for `exit_time`; no walls are needed.
+            num_paths: Number of paths.
+            dt: Step; by default one over which paths move by a fiftieth of the box.
+            max_time: When to stop waiting; by default 50 times what the backward equation says (not in 3-D).
+            seed: Seed of the noise.
+        """
+        low, high = self._open_box(box)
+        start = np.atleast_1d(np.array(x0, np.float64))
+        inner = self._walls(None, low, high)
+        if max_time is None:
+            if self.dim > 2:
+                raise ConfigError("in three dimensions the time to wait must be given: pass max_time.")
+            max_time = 50 * float(exit_time.exit_time(self, low, high, inner).at(start[None])[0])
+        corners = np.where(np.isfinite(low), low, inner[0]), np.where(np.isfinite(high), high, inner[1])
+        sde = tabulate(self, *corners) if self.dim <= 2 else self
+        dt = exit_time.suggested_step(sde, *corners) if dt is None else dt
+        return exit_time.simulate_exit(sde, start, low, high, max_time=max_time, dt=dt, num_paths=num_paths, seed=seed)
+
+    def equation(self, max_degree: int = 3, *, diffusion_degree: int = 2, box: Box | None = None) -> Equation:
+        """A formula: sparse polynomials for drift and variance rate, fitted where data are; see `Equation`.
+
+        Args:
+            max_degree: Largest total degree of the terms of the drift.
+            diffusion_degree: The same for the variance rate g.
+            box: Where to fit, for a textbook system without data.
+        """
+        nodes = None
+        if self.observations is None and box is not None:
+            nodes = regular_grid(*to_box(box, self.dim, None), {1: 401, 2: 41, 3: 15}.get(self.dim, 7))
+        return equation.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
+
+    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
+        """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
+
+        Args:
+            seed: Of the simulation behind the share of extrapolation.
+            progress: Called with the name of every verdict.
+        """
+        refit = None if self.refit is None else partial(self._refitted, seed=0)
+        return check.check(self, self._data("check"), self.inside, refit, seed, progress)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the result into a new folder, without pickle; `fimsde.load` reads it.
+
+        Estimates are saved with their data and weights, baselines fitted by name (`fimsde.fit`) with their data.
+
+        Args:
+            folder: Where to; must not exist unless `overwrite` is set.
+            overwrite: Replace a folder of that name that this package made. What others put there stays.
+        """
+        fimsde.save(self, folder, overwrite=overwrite)
+
+    def plot(
+        self,
+        kind: "Kind" = "fields",
+        *,
+        box: Box | None = None,
+        truth: SDE | None = None,
+        level: float = 0.9,
+        resamples: int = 50,
+        seed: int = 0,
+    ) -> "Picture":
+        """A figure, shown by notebooks as it is and saved with `.savefig("figure.pdf")`; see `fimsde.plots.plot`.
+
+        Args:
+            kind: "fields", "drift", "diffusion", "potential", "density", "paths" or "statistics".
+            box: Lower and upper corner of what is shown; by default where the data are.
+            truth: Another equation, drawn beside curves.
+            level, resamples: Of the bands; no bands with 0 resamples.
+            seed: Of bands and simulated paths.
+        """
+        bands = fimsde.BandSettings(level, resamples, seed)
+        return fimsde.plot(self, kind, box=box, bands=bands, truth=truth, seed=seed)
+
+    def report(
+        self, path: str | Path, *, level: float = 0.9, resamples: int = 50, seed: int = 0, overwrite: bool = True
+    ) -> Path:
+        """Write one self-contained HTML page about the equation and its data; see `fimsde.report`.
+
+        Args:
+            path: The file.
+            level, resamples: Of the bands; no bands with 0 resamples.
+            seed: Of bands, simulations and checks.
+            overwrite: Whether an earlier report of that name may be replaced; any other file stays.
+        """
+        bands = fimsde.BandSettings(level, resamples, seed)
+        return fimsde.write_report(self, path, bands=bands, seed=seed, overwrite=overwrite)
+
+    def _refitted(self, observations: Observations, seed: int) -> SDE:
+        if self.refit is None:
+            raise ConfigError(
+                f"this equation ({self.method}) was not fitted to the data, so it cannot be fitted again and has no "
+                "band. Pass refit=, a function of observations and a seed, to fimsde.result."
+            )
+        return self.refit(observations, seed)
+
+    @cached_property
+    def _support(self) -> tuple[Normaliser, Support]:
+        transitions = to_transitions(self._data("inside"))
+        normaliser = fit_normaliser(transitions)
+        return normaliser, fit_support(normaliser.transitions(transitions))
+
+    def _refitted_or_none(self, observations: Observations, seed: int) -> SDE | None:
+        try:
+            return self._refitted(observations, seed)
+        except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
+            return None
+
+    def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
+        return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
+
+    def _open_box(self, box: Box) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+        """Corners of a box that may be infinite."""
+        if not (isinstance(box, tuple | list) and len(box) == 2):
+            raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
+        low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
+        if low.shape != (self.dim,) or high.shape != (self.dim,) or not np.all(low < high):
+            raise ConfigError(f"the box reaches from {low} to {high}; expected {self.dim} number(s) each, low < high.")
+        return checked(low, high)
+
+    def _walls(
+        self, walls: Box | None, low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+    ) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+        if np.all(np.isfinite(low) & np.isfinite(high)):
+            return low, high
+        return to_box(walls, self.dim, self.observations, widen=0.25)
+
+    @cached_property
+    def _draws(self) -> dict[int, list[SDE | None]]:
+        return {}
+
+    @cached_property
+    def _told(self) -> set[tuple[int, int]]:
+        """Draws of which it was said that some could not be estimated."""
+        return set()
+
+    def _data(self, purpose: str) -> Observations:
+        if self.observations is None:
+            raise ConfigError(
+                f"{purpose} needs observations, and this equation ({self.method}) has none. "
+                "Pass them: fimsde.result(sde, observations)."
+            )
+        checked(*self.observations.box())
+        return self.observations
+
+    def _warn_if_outside(self, x: Float64[Array, "queries dim"]) -> None:
+        outside = np.flatnonzero(~self.inside(x))
+        if len(outside):
+            i = outside[0]
+            warnings.warn(
+                f"{len(outside)} of {len(x)} locations are outside the data (the first is index {i}, "
+                f"{np.array2string(x[i], precision=4)}): the values there are extrapolated. "
+                "inside(x) tells which; fields(x) does not warn.",
+                DataWarning,
+                stacklevel=3,
+            )
+
+
+def result(
+    sde: SDE,
+    observations: Observations | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    method: str = "given equation",
+    refit: Refit | None = None,
+) -> Result:
+    """Any equation as a result with all analyses.
+
+    Args:
+        sde: The equation.
+        observations: The data it was fitted to, or is to be compared with.
+        names: One name per component; by default those of the observations, or x1, x2, ...
+        method: How the equation was obtained, for labels.
+        refit: How to fit it to other data, for bands: from observations and a seed to an equation.
+    """
+    if observations is not None and observations.dim != sde.dim:
+        raise ConfigError(f"the equation has {sde.dim} components, the observations {observations.dim}.")
+    if names is None:
+        names = observations.names if observations is not None else [f"x{j + 1}" for j in range(sde.dim)]
+    if len(names) != sde.dim:
+        raise ConfigError(f"{len(names)} names given for {sde.dim} components. Pass one name per component.")
+    time_unit = None if observations is None else observations.time_unit
+    return Result(sde, tuple(names), time_unit, observations, method, refit)
+
+
+def estimate(
+    observations: Observations,
+    model: "FIMSDE | str | Path | None" = None,
+    *,
+    origin: Float[Array, " dim"] | Sequence[float] | None = None,
+) -> Result:
+    """Estimate the stochastic differential equation behind the observations.
+
+    Args:
+        observations: What `fimsde.read` returns.
+        model: A model, or the folder of its weights; by default the weights that come with the package.
+        origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
+            in the units of the data. Primed models use it; without it the place is averaged over.
+
+    Returns:
+        The equation in the units of the data, per unit of their time; `.sde` is the `EstimatedSDE`.
+    """
+    from fimsde import estimation  # needs torch
+
+    return of_estimate(estimation.estimate_sde(observations, model, origin=origin), observations)
+
+
+def of_estimate(sde: "EstimatedSDE", observations: Observations) -> Result:
+    """An estimate with the data that it was made of."""
+    from fimsde import estimation  # needs torch
+
+    names, unit = observations.names, observations.time_unit
+    return Result(sde, names, unit, observations, estimation.METHOD, partial(estimation.estimate_again, sde))
+
+
+def fit(observations: Observations, method: str, *, seed: int = 0) -> Result:
+    """Estimate the equation behind the observations by one of the baselines.
+
+    Args:
+        observations: What `fimsde.read` returns.
+        method: For instance "kramers-moyal", "bisde-scaled" or "sparsegp-improved"; `fimsde.methods.NAMES` has all of
+            them.
+        seed: Of methods that draw random numbers.
+    """
+    from fimsde.methods import find_method  # needs torch
+
+    found = find_method(method)
+    sde = found.fit(observations, seed)
+    names, unit = observations.names, observations.time_unit
+    return Result(sde, names, unit, observations, found.title, found.fit, recipe=(method, seed))
+
+
+def finetune(
+    model: "FIMSDE | str | Path | None",
+    observations: Observations,
+    config: "FinetuneConfig | None" = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    until: int | None = None,
+    options: "RunOptions | None" = None,
+) -> "Finetuned[Result]":
+    """Adapt a model to observations; its estimate of them is `.sde` of what is returned.
+
+    Arguments as for `fimsde.train.finetune.run.finetune`.
+    """
+    from fimsde.train.finetune import run  # needs torch
+    from fimsde.train.finetune.result import Finetuned
+
+    found = run.finetune(model, observations, config, out=out, resume=resume, until=until, options=options)
+    parts = {part.name: getattr(found, part.name) for part in fields(found)}
+    return Finetuned(**parts | {"sde": of_estimate(found.sde, observations)})

@@ -1,0 +1,178 @@
+"""Results on disk: a folder with result.json, observations.safetensors and, for an estimate, the weights of its model.
+
+Nothing that can carry code is written or read. Loading estimates again from the same data with the same weights or
+method, which gives the same answers, on the same machine bit for bit; what the answers were is kept and compared.
+"""
+
+import json
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import safetensors.torch
+import torch
+
+from fimsde.data.observations import Observations, read
+from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
+from fimsde.estimation import EstimatedSDE
+from fimsde.files.outputs import write_folder
+from fimsde.model.fim import FIMSDE
+from fimsde.model.untrusted import TensorInfo, read_header, read_json
+from fimsde.model.weights import CONFIG, TENSORS
+from fimsde.model.weights import FORMAT_VERSION as WEIGHTS_FORMAT
+from fimsde.results import Result, estimate, fit
+from fimsde.shapes import Array, Float64
+
+FORMAT_VERSION = 1
+RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
+_PROBES = 16  # states at which the answers are remembered
+_SAME = 1e-3  # of the size of the fields: other processors and libraries round differently
+
+
+def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Write a result into a new folder; it appears under its name only when it is complete."""
+    observations = result.observations
+    if observations is None:
+        raise CheckpointError(
+            f"this result ({result.method}) has no observations, so it cannot be made again. {_ADVICE}"
+        )
+    record: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "fimsde": version("fimsde"),
+        "method": result.method,
+        "names": list(result.names),
+        "time_unit": result.time_unit,
+    }
+    files: dict[str, bytes] = {}
+    sde = result.sde
+    if isinstance(sde, EstimatedSDE):
+        record |= {"kind": "estimate", "origin": None if sde.origin is None else sde.origin.tolist()}
+        files |= _weights(sde.model)
+    elif result.recipe is not None:
+        record |= {"kind": "baseline", "recipe": list(result.recipe)}
+    else:
+        raise CheckpointError(f"this result ({result.method}) was not made by name. {_ADVICE}")
+    x = _probes(observations)
+    drift, diffusion = result.fields(x)
+    files[OBSERVATIONS] = safetensors.numpy.save(
+        {
+            "values": np.ascontiguousarray(observations.values),
+            "times": np.ascontiguousarray(observations.times),
+            "path_starts": np.ascontiguousarray(observations.path_starts, np.int64),
+            "answers": np.stack([drift, diffusion]),
+        }
+    )
+    files[RESULT] = (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()
+    write_folder(Path(folder), files, overwrite=overwrite)
+
+
+_ADVICE = (
+    "Results of fimsde.estimate and fimsde.fit can be saved; of any other equation save the formula, "
+    "result.equation().code()."
+)
+
+
+def load(folder: str | Path, *, device: str = "cpu") -> Result:
+    """Read a result written by `save`.
+
+    Args:
+        folder: The folder.
+        device: Where the model of an estimate is to run.
+    """
+    folder = Path(folder)
+    record = read_json(folder / RESULT)
+    number = record.get("format_version")
+    if number != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{folder / RESULT} has format {number!r}, this fimsde reads {FORMAT_VERSION}. Install a newer fimsde, or "
+            "estimate again."
+        )
+    observations, answers = _read_observations(folder, record)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # said when the result was made
+        result = _made_again(folder, record, observations, device)
+    _compare(result, answers)
+    return result
+
+
+def _weights(model: FIMSDE) -> dict[str, bytes]:
+    """The files of a folder of weights that `FIMSDE.from_pretrained` reads."""
+    wrong = [name for name, tensor in model.state_dict().items() if tensor.dtype != torch.float32]
+    if wrong:
+        raise CheckpointError(f"weights are saved in float32, but {wrong[0]} is not. Convert the model: model.float().")
+    settings = {"format_version": WEIGHTS_FORMAT, **json.loads(model.config.to_json())}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    return {CONFIG: (json.dumps(settings) + "\n").encode(), TENSORS: safetensors.torch.save(tensors, {"format": "pt"})}
+
+
+def _made_again(folder: Path, record: dict[str, Any], observations: Observations, device: str) -> Result:
+    match record:
+        case {"kind": "estimate", "origin": None}:
+            return estimate(observations, FIMSDE.from_pretrained(folder).to(device))
+        case {"kind": "estimate", "origin": [*origin]} if all(isinstance(o, float | int) for o in origin):
+            return estimate(observations, FIMSDE.from_pretrained(folder).to(device), origin=origin)
+        case {"kind": "baseline", "recipe": [str(method), int(seed)]}:
+            return fit(observations, method, seed=seed)
+        case _:
+            raise CheckpointError(f"{folder / RESULT} describes no result that this fimsde knows. Estimate again.")
+
+
+def _read_observations(folder: Path, record: dict[str, Any]) -> tuple[Observations, Float64[Array, "2 probes dim"]]:
+    file = folder / OBSERVATIONS
+    match record:
+        case {"names": [*names], "time_unit": None | str() as time_unit} if all(isinstance(n, str) for n in names):
+            pass
+        case _:
+            raise CheckpointError(f"{folder / RESULT} has no list of names, or no unit of time. Estimate again.")
+    _check_header(file, read_header(file), len(names))
+    try:
+        arrays = safetensors.numpy.load_file(file)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}. Estimate again.") from error
+    values, times, starts = arrays["values"], arrays["times"], arrays["path_starts"]
+    if starts[0] != 0 or starts[-1] != len(values) or np.any(np.diff(starts) <= 0):
+        raise CheckpointError(f"{file}: the paths do not cover the {len(values)} observations. Estimate again.")
+    cuts = starts[1:-1]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            paths, grids = np.split(values, cuts), np.split(times, cuts)
+            observations = read(paths, times=grids, names=names, time_unit=time_unit)
+    except InvalidObservationsError as error:
+        raise CheckpointError(f"{file} holds observations that cannot be used: {error}") from error
+    return observations, arrays["answers"]
+
+
+def _check_header(file: Path, found: dict[str, TensorInfo], dim: int) -> None:
+    """Names, types and shapes, before any number is read."""
+    match found:
+        case {
+            "values": TensorInfo("F64", (points, columns)),
+            "times": TensorInfo("F64", (rows,)),
+            "path_starts": TensorInfo("I64", (ends,)),
+            "answers": TensorInfo("F64", (2, _, width)),
+        } if len(found) == 4 and points == rows > 0 and columns == width == dim and ends >= 2:
+            return
+    raise CheckpointError(f"{file} does not hold observations of {dim} component(s) as it should. Estimate again.")
+
+
+def _probes(observations: Observations) -> Float64[Array, "probes dim"]:
+    return observations.values[:: max(1, observations.num_points // _PROBES)][:_PROBES]
+
+
+def _compare(result: Result, answers: Float64[Array, "2 probes dim"]) -> None:
+    assert result.observations is not None, "it was loaded with them"
+    now = np.stack(result.fields(_probes(result.observations)))
+    largest = np.maximum(np.abs(answers).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float64).tiny)
+    size = largest * np.sqrt(np.mean((answers / largest) ** 2, axis=1, keepdims=True))  # squares of 1e200 overflow
+    if now.shape != answers.shape or not np.all((np.abs(now - answers) <= _SAME * size) | np.isnan(answers)):
+        warnings.warn(
+            "the answers of this result differ from those it had when it was saved: another version of fimsde or of a "
+            "library made it. Estimate again to be sure.",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Adapting a model to one data set."""

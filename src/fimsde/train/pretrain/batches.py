@@ -1,0 +1,204 @@
+"""Batches: batch number i is a function of (settings, i), whoever makes it, in whatever order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
+
+from fimsde.bank.hypotheses import Bank, make_bank
+from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError
+from fimsde.model.banks import Banks, to_banks
+from fimsde.model.encoder import Tokens, to_tokens
+from fimsde.prior.config import PriorConfig
+from fimsde.prior.dataset import Dataset
+from fimsde.prior.equation import Equation, draw_equation
+from fimsde.train.config import TrainConfig
+from fimsde.train.pretrain.contexts import Example, draw_num_observations, hides_curvature, make_example
+from fimsde.train.processes import Part
+
+BATCH, ITEM, SHARD, PICK = range(4)  # purposes: each has random numbers of its own
+_ATTEMPTS = 20
+NEXT = 1 << 40  # equations between an item and its replacement
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step of training reads: contexts, locations and exact answers, normalised and padded.
+
+    Attributes:
+        source: The contexts as the model reads them.
+        x, drift, diffusion: Locations and the exact values there.
+        scored: False for locations that do not count.
+        dims: True for the real components of each equation.
+    """
+
+    source: Tokens | Banks
+    x: Float[Tensor, "batch queries max_dim"]
+    drift: Float[Tensor, "batch queries max_dim"]
+    diffusion: Float[Tensor, "batch queries max_dim"]
+    scored: Bool[Tensor, "batch queries"]
+    dims: Bool[Tensor, "batch max_dim"]
+
+    @property
+    def num_systems(self) -> int:
+        """Equations in the batch."""
+        return len(self.x)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device."""
+        return Batch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+
+
+class StreamedBatches(TorchDataset[Batch]):
+    """Equations drawn from the prior on the fly, never the same one twice. A batch has one dimension and setting."""
+
+    def __init__(self, config: TrainConfig, part: Part | None = None) -> None:
+        self.config = config
+        self.items = (part or Part()).items(config.batch_size)
+
+    def __len__(self) -> int:
+        return self.config.loop.steps
+
+    def __getitem__(self, index: int) -> Batch:
+        config, seed = self.config, self.config.loop.seed
+        rng = np.random.default_rng([seed, BATCH, index])
+        prior = draw_kind(config.prior, rng)
+        num_observations = draw_num_observations(config.contexts, prior.settings[0], rng)
+
+        def equation(item: int, attempt: int) -> Equation:
+            return draw_equation(prior, seed, index * config.batch_size + item + attempt * NEXT)
+
+        return gather(
+            config, [draw_example(config, equation, item, num_observations, [ITEM, index, item]) for item in self.items]
+        )
+
+
+class StoredBatches(TorchDataset[Batch]):
+    """Equations of a data set made by `fimsde generate`, for models that read dimensions together.
+
+    Like the authors' batches, one takes its equations from neighbouring places; the order of the batches is drawn
+    anew for every pass through the data.
+    """
+
+    def __init__(self, config: TrainConfig, folder: Path, part: Part | None = None) -> None:
+        if config.model.variant == "primed":
+            raise ConfigError(
+                "a primed model reads equations of one dimension together, which stored data sets do not offer; "
+                "let it draw equations on the fly, or use a cache."
+            )
+        self.config = config
+        self.items = (part or Part()).items(config.batch_size)
+        self.dataset = Dataset(folder)
+        if self.dataset.manifest.settings.identity != config.dataset:
+            raise DatasetError(f"{folder} is not the data set of these training settings (dataset = {config.dataset}).")
+        if len(self.dataset) < config.batch_size:
+            raise DatasetError(
+                f"{folder} holds {len(self.dataset)} equations; expected at least a batch of {config.batch_size}."
+            )
+
+    def __len__(self) -> int:
+        return self.config.loop.steps
+
+    def __getitem__(self, index: int) -> Batch:
+        config, seed = self.config, self.config.loop.seed
+        per_pass = len(self.dataset) // config.batch_size
+        turn, place = divmod(index, per_pass)
+        first = int(np.random.default_rng([seed, PICK, turn]).permutation(per_pass)[place]) * config.batch_size
+
+        def example(item: int) -> Prepared:
+            equation = self.dataset[first + item]
+            # from the same random numbers for all of them: equations with equal settings get equally many observations
+            wanted = draw_num_observations(
+                config.contexts, equation.setting, np.random.default_rng([seed, BATCH, index])
+            )
+            return draw_example(config, lambda *_: equation, item, wanted, [ITEM, index, item])
+
+        return gather(config, [example(item) for item in self.items])
+
+
+def draw_kind(prior: PriorConfig, rng: np.random.Generator) -> PriorConfig:
+    """The prior restricted to one dimension and one setting, drawn by their shares."""
+    dim = rng.choice(len(prior.dims), p=np.array(prior.dim_shares) / sum(prior.dim_shares))
+    shares = np.array([setting.share for setting in prior.settings])
+    setting = prior.settings[rng.choice(len(shares), p=shares / shares.sum())]
+    return replace(prior, dims=(prior.dims[dim],), dim_shares=(1.0,), settings=(setting,))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An example with its bank, for models that read banks."""
+
+    example: Example
+    bank: Bank | None
+
+
+def draw_example(
+    config: TrainConfig,
+    equation: Callable[[int, int], Equation],
+    item: int,
+    num_observations: int,
+    purpose: Sequence[int],
+    num_queries: int | None = None,
+) -> Prepared:
+    """The example of an item. Contexts that cannot be normalised or fitted are replaced by those of other equations.
+
+    That happens when a component rests exactly at a fixed point: nothing can be learned from it, nor does `estimate`
+    accept it. With `hidden` below one, so are most of those whose curvature does not show. The replacement is a
+    function of the item as well.
+    """
+    for attempt in range(_ATTEMPTS):
+        rng = np.random.default_rng([config.loop.seed, *purpose, attempt])
+        try:
+            example = make_example(
+                config, equation(item, attempt), num_observations, num_queries or config.num_queries, rng
+            )
+            if not _has_finite_answers(example):
+                continue
+            if config.contexts.hidden < 1 and hides_curvature(example) and rng.random() >= config.contexts.hidden:
+                continue
+            bank = make_bank(example.transitions, example.origin) if config.model.variant == "primed" else None
+        except (InvalidObservationsError, np.linalg.LinAlgError):
+            continue
+        if bank is None or _is_finite(bank):
+            return Prepared(example, bank)
+    raise DatasetError(
+        f"none of {_ATTEMPTS} contexts drawn for item {item} can be used. Allow longer contexts, or check the prior."
+    )
+
+
+def _has_finite_answers(example: Example) -> bool:
+    """Whether float32 can hold the answers: not where a component almost rests while the field around it is large."""
+    with np.errstate(over="ignore"):
+        answers = np.float32(np.concatenate([example.drift, example.diffusion], axis=1)[example.scored])
+    return bool(np.isfinite(answers).all())
+
+
+def _is_finite(bank: Bank) -> bool:
+    arrays = [getattr(part, f.name) for part in (bank, bank.cells) for f in fields(part) if f.name != "cells"]
+    with np.errstate(over="ignore"):
+        return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
+
+
+def gather(config: TrainConfig, prepared: Sequence[Prepared]) -> Batch:
+    """Stack examples into one batch of float32 tensors."""
+    examples = [p.example for p in prepared]
+    source = (
+        to_tokens([e.transitions for e in examples], config.model)
+        if config.model.variant == "paper"
+        else to_banks([p.bank for p in prepared if p.bank is not None])
+    )
+    dims = np.zeros((len(examples), config.model.max_dim), np.bool_)
+    fields_ = np.zeros((3, len(examples), len(examples[0].x), config.model.max_dim), np.float32)
+    for k, example in enumerate(examples):
+        dim = example.x.shape[1]
+        dims[k, :dim] = True
+        for part, values in zip(fields_, (example.x, example.drift, example.diffusion), strict=True):
+            part[k, :, :dim] = values
+    x, drift, diffusion = torch.from_numpy(fields_)
+    scored = torch.from_numpy(np.stack([e.scored for e in examples]))
+    return Batch(source, x, drift, diffusion, scored, torch.from_numpy(dims))

@@ -1,0 +1,177 @@
+"""Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset as TorchDataset
+
+from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
+from fimsde.errors import ConfigError
+from fimsde.files.lock import only_one
+from fimsde.model.fim import FIMSDE
+from fimsde.model.operator import Operator
+from fimsde.model.untrusted import read_json
+from fimsde.model.weights import TRAINING
+from fimsde.prior.shards import write_atomically
+from fimsde.train.checkpoint import State, versions
+from fimsde.train.config import TrainConfig
+from fimsde.train.loop import RunOptions, run
+from fimsde.train.pretrain.batches import Batch, StoredBatches, StreamedBatches
+from fimsde.train.pretrain.cache import CachedBatches, fill_cache
+from fimsde.train.pretrain.objectives import choose_objective
+from fimsde.train.pretrain.validation import record_validation, validate, validation_batches
+from fimsde.train.processes import Processes
+from fimsde.train.run_folder import WEIGHTS, check_place, clear, fingerprint, goes_on
+
+SETTINGS = "config.toml"
+_BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
+_BEST_DIFFUSION = tuple(i for i, kind in enumerate(DIFFUSION_KINDS) if kind.startswith("block origin"))
+
+
+def pretrain(
+    config: TrainConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    data: Path | None = None,
+    cache: Path | None = None,
+    start: Path | None = None,
+    options: RunOptions | None = None,
+) -> State:
+    """Train a fresh model, or go on training one, and write its weights into `out/weights` at every checkpoint.
+
+    The same call after a kill at any moment gives the same bytes as an undisturbed run.
+
+    Args:
+        config: The run.
+        out: Folder for settings, log, checkpoints and weights.
+        resume: Insist on going on with the run in `out`: it is an error if none was begun there. Without it, a run that
+            was begun with the same settings and did not come to its end is gone on with as well.
+        data: A data set of `fimsde generate`, if `config.dataset` names one.
+        cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
+        start: Weights to begin with, in place of random ones.
+        options: Workers, progress bar, TensorBoard.
+    """
+    processes, options = Processes(config.loop.precision), options or RunOptions()
+    check_place(out, resume=resume)
+    with only_one(out) if processes.is_main else nullcontext():
+        return _pretrain(config, out, resume, data, cache, start, processes, options)
+
+
+def _pretrain(
+    config: TrainConfig,
+    out: Path,
+    resume: bool,
+    data: Path | None,
+    cache: Path | None,
+    start: Path | None,
+    processes: Processes,
+    options: RunOptions,
+) -> State:
+    objective, settings = choose_objective(config), config.to_mapping()
+    model = new_model(config) if start is None else _started(config, start)
+    batches = _batches(config, data, cache, processes, options)
+    begun_with = {**settings, "start": None if start is None else fingerprint(model)}
+    go_on = goes_on(
+        out,
+        begun_with,
+        resume=resume,
+        is_finished=lambda: _is_finished(config, out),
+        writes=processes.is_main,
+    )
+    held_out = validation_batches(config) if processes.is_main else []
+
+    def milestone(state: State) -> None:
+        write_atomically(out / SETTINGS, config.to_toml().encode())
+        usable, record = averaged(state, config), _record(config, state)
+        if held_out:
+            record["validation"] = validate(usable, held_out, config)
+            record_validation(out, state.step, record["validation"])
+        usable.save_pretrained(out / WEIGHTS, training=record, overwrite=True)
+
+    state = run(
+        model,
+        batches,
+        objective,
+        config.loop,
+        out,
+        settings=settings,
+        resume=go_on,
+        processes=processes,
+        milestone=milestone,
+        options=options if cache is None else replace(options, workers=0),  # batches are in memory: no copies of it
+    )
+    if processes.is_main:
+        clear(out)
+    return state
+
+
+def _is_finished(config: TrainConfig, out: Path) -> bool:
+    """Whether the weights of the last step are there; a kill can come between the last checkpoint and them."""
+    record = out / WEIGHTS / TRAINING
+    return record.exists() and read_json(record).get("steps") == config.loop.steps
+
+
+def new_model(config: TrainConfig) -> FIMSDE:
+    """Random weights. A primed model starts near the average of its sparse candidates rather than anywhere."""
+    model = FIMSDE(config.model, seed=config.loop.seed)
+    if config.model.variant == "primed":
+        _prefer(model.drift_operator, _BEST_DRIFT)
+        _prefer(model.diffusion_operator, _BEST_DIFFUSION)
+        _prefer(model.log_variance_operator, ())
+    return model
+
+
+def _started(config: TrainConfig, start: Path) -> FIMSDE:
+    model = FIMSDE.from_pretrained(start)
+    if model.config != config.model:
+        raise ConfigError(f"the weights in {start} are of another model than these settings. Choose others, or none.")
+    return model
+
+
+@torch.no_grad()
+def _prefer(operator: Operator, choices: tuple[int, ...]) -> None:
+    output = operator.head.output
+    output.weight.mul_(0.05)
+    output.bias.zero_()
+    output.bias[list(choices)] = 2.0
+
+
+def averaged(state: State, config: TrainConfig) -> FIMSDE:
+    """A model with the averaged weights, or with the last ones if there is no averaging."""
+    model = FIMSDE(config.model, seed=None)
+    weights = state.ema or state.model.state_dict()
+    model.load_state_dict({name: tensor.detach().cpu().clone() for name, tensor in weights.items()}, assign=True)
+    return model.eval()
+
+
+def _record(config: TrainConfig, state: State) -> dict[str, Any]:
+    return {
+        "config": config.to_mapping(),
+        "steps": state.step,
+        "skipped_steps": state.skipped,
+        "equations": state.step * config.batch_size,
+        "seconds": round(state.seconds, 1),
+        "versions": versions(),
+    }
+
+
+def _batches(
+    config: TrainConfig, data: Path | None, cache: Path | None, processes: Processes, options: RunOptions
+) -> TorchDataset[Batch]:
+    if (data is not None) != bool(config.dataset) or (cache is not None) != bool(config.cache_equations):
+        raise ConfigError(
+            f"dataset is {config.dataset!r} and cache_equations is {config.cache_equations}, but the data folder is "
+            f"{data} and the cache folder {cache}; expected a folder exactly for what the settings name."
+        )
+    if data is not None:
+        return StoredBatches(config, data, processes.part)
+    if cache is not None:
+        if processes.is_main:
+            fill_cache(config, cache, workers=max(1, options.workers), show_progress=options.show_progress)
+        processes.wait()
+        return CachedBatches(config, cache, processes.part)
+    return StreamedBatches(config, processes.part)
