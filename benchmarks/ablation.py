@@ -34,7 +34,7 @@ from fimsde.metrics.vector_field import field_error
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.systems.canonical import CANONICAL, DEV_SEED
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.loop import run

@@ -18,7 +18,7 @@ import torch
 from fimsde.data.observations import read
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 
 BOUND_AT_50_000 = 4096  # MB, the process as a whole, paper preset
 

@@ -15,7 +15,7 @@ from bank_canonical import PUBLISHED
 
 from fimsde.estimation import bundled_model
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context, grid
 
 

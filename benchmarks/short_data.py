@@ -17,7 +17,7 @@ import torch
 from fimsde.baselines import kramers_moyal
 from fimsde.data.observations import Observations, read
 from fimsde.errors import DataWarning
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.systems.canonical import CANONICAL, context, grid
 
 SETTINGS = ((0.0, 0.002), (0.0, 0.02), (0.05, 0.002), (0.05, 0.02))

@@ -19,7 +19,8 @@ import torch
 from fimsde.data.observations import read
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.results import Result, estimate
+from fimsde.results.make import estimate
+from fimsde.results.result import Result
 from fimsde.tabulate import TabulatedSDE
 
 AUTHORS_PER_STEP = 0.731

@@ -24,7 +24,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import DataWarning
 from fimsde.estimation import bundled_model
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import DAMPED_CUBIC, DAMPED_LINEAR, DOUBLE_WELL, DUFFING, GLYCOLYSIS, HOPF, WANG_2D
 from fimsde.systems.lorenz import LORENZ

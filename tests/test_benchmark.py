@@ -19,7 +19,7 @@ from fimsde.data.observations import read as as_observations
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.methods import PathMethod, latent
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import DOUBLE_WELL, grid, reference
 from fimsde.systems.lorenz import LAWS, LORENZ, TIMES, LorenzData

@@ -19,7 +19,7 @@ from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
 from fimsde.model.threads import threads_for
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 

@@ -12,7 +12,7 @@ ROAD = (  # a folder or module imports those before it; modules of one folder im
     *("_version", "errors", "shapes", "compiler", "files", "data", "equations", "simulate"),
     *("tabulate_kernels", "tabulate", "bank", "model", "estimation"),
     *("prior", "systems", "metrics", "baselines", "train", "methods"),
-    *("analysis", "results", "storage", "plots", "report", "export", "benchmark", "interface", "__main__"),
+    *("analysis", "results", "plots", "report", "export", "benchmark", "interface", "__main__"),
 )
 TABLE = "fimsde"  # __init__.py: the table of public names, most of them imported on first use
 

@@ -17,7 +17,7 @@ from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.primed import answers
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 

@@ -6,7 +6,7 @@ import pytest
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import AffineSDE
+from fimsde.equations.changes import AffineSDE
 from fimsde.errors import InvalidObservationsError
 from problems import OrnsteinUhlenbeck
 

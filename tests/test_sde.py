@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fimsde.equations.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE, fields
+from fimsde.equations.changes import AffineSDE, ExpSDE, LogSDE
+from fimsde.equations.sde import SDE, FunctionSDE, fields
 from fimsde.simulate import simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde.equations.sde import ExpSDE, FunctionSDE
+from fimsde.equations.changes import ExpSDE
+from fimsde.equations.sde import FunctionSDE
 from fimsde.simulate import euler_step, simulate
 from memory import run_measured
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck

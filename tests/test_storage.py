@@ -13,7 +13,7 @@ from checks import check_same_observations
 from fimsde.errors import CheckpointError, ConfigError, DataWarning
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.storage import OBSERVATIONS, RESULT
+from fimsde.results.storage import OBSERVATIONS, RESULT
 from problems import OrnsteinUhlenbeck
 
 OU = OrnsteinUhlenbeck(dim=2)

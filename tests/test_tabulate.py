@@ -7,11 +7,12 @@ import pytest
 
 from checks import check_slope
 from fimsde.data.grid import regular_grid
-from fimsde.equations.sde import SDE, AffineSDE, FunctionSDE
+from fimsde.equations.changes import AffineSDE
+from fimsde.equations.sde import SDE, FunctionSDE
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from fimsde.tabulate import TabulatedSDE, _interpolate, table_around, tabulate
 from problems import OrnsteinUhlenbeck

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
-from fimsde.equations.sde import SDE, AffineSDE, ExpSDE, FunctionSDE, LogSDE
+from fimsde.equations.changes import AffineSDE, ExpSDE, LogSDE
+from fimsde.equations.sde import SDE, FunctionSDE
 from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
 from fimsde.simulate import Paths, simulate
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from fimsde.model.fim import FIMSDE
     from fimsde.plots import BandSettings, Kind, Picture, plot
     from fimsde.report import write_report
-    from fimsde.results import Result, estimate, finetune, fit, result
-    from fimsde.storage import load, save
+    from fimsde.results.make import estimate, finetune, fit, result
+    from fimsde.results.result import Result
+    from fimsde.results.storage import load, save
     from fimsde.train.finetune.config import FinetuneConfig
     from fimsde.train.finetune.result import Finetuned
     from fimsde.train.loop import RunOptions
@@ -24,16 +26,16 @@ if TYPE_CHECKING:
 # Imported on first use, because they load torch, scipy, numba or matplotlib: reading data needs none of them. Methods
 # of `Result` find what stands above it by these names.
 _LATER = {
-    "Result": "fimsde.results",
-    "result": "fimsde.results",
-    "estimate": "fimsde.results",
-    "fit": "fimsde.results",
-    "finetune": "fimsde.results",
+    "Result": "fimsde.results.result",
+    "result": "fimsde.results.make",
+    "estimate": "fimsde.results.make",
+    "fit": "fimsde.results.make",
+    "finetune": "fimsde.results.make",
     "EstimatedSDE": "fimsde.estimation",
     "FIMSDE": "fimsde.model.fim",
     "compare": "fimsde.analysis.compare",
-    "load": "fimsde.storage",
-    "save": "fimsde.storage",
+    "load": "fimsde.results.storage",
+    "save": "fimsde.results.storage",
     "plot": "fimsde.plots",
     "BandSettings": "fimsde.plots",
     "Kind": "fimsde.plots",

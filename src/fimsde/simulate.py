@@ -1,7 +1,8 @@
 """Euler-Maruyama: the only stepper in the package.
 
 `euler_step` is the one line that moves a state. It is written so that NumPy, torch (with gradients) and numba all run
-it: `simulate` calls it for any SDE, finetuning for gradients, and the prior compiles it.
+it: `simulate` calls it for any SDE, finetuning for gradients, and the prior compiles it. Correlated noise is made of
+independent numbers before the step.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any, no_type_check
 import numpy as np
 
 from fimsde.data.observations import Observations, read
-from fimsde.equations.sde import SDE, fields
+from fimsde.equations.sde import SDE, check_correlation, correlated_noise, correlation, fields, is_diagonal
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
@@ -85,6 +86,8 @@ def simulate(
     values = np.full((len(x0), schedule.grid.shape[1], sde.dim), np.nan)
     started = np.all(np.isfinite(x0) & (np.abs(x0) < limit), axis=1)
     values[started, 0] = x0[started]
+    if not is_diagonal(sde):
+        check_correlation(correlation(sde, x0[started]))
     with np.errstate(all="ignore"):  # a path on its way to infinity overflows; it is caught and counted below
         _march(sde, values, schedule, started, seed, limit)
     mask = np.all(np.isfinite(values), axis=-1)
@@ -205,6 +208,7 @@ def _block(
     """States after each step, and whether the path had been finite until then."""
     states = np.empty(noise.shape)
     finite = np.ones(length.shape, bool)
+    diagonal = is_diagonal(sde)
     for b in range(length.shape[1]):
         drift, diffusion = fields(sde, x)
         if not (np.shape(drift) == np.shape(diffusion) == x.shape):
@@ -212,7 +216,8 @@ def _block(
                 f"drift has shape {np.shape(drift)} and diffusion {np.shape(diffusion)}; expected that of the "
                 f"locations, {x.shape}: one row of components for each."
             )
-        ahead = euler_step(x, drift, diffusion, length[:, b, None], noise[:, b])
+        moved = noise[:, b] if diagonal else correlated_noise(sde, x, noise[:, b])
+        ahead = euler_step(x, drift, diffusion, length[:, b, None], moved)
         if not np.isfinite(ahead.sum()):
             lost = ~np.isfinite(ahead).all(axis=1)
             finite[lost, b:] = False

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fimsde.data.grid import regular_grid
+from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.observations import Observations
 from fimsde.data.support import to_locations, to_starts
-from fimsde.equations.sde import SDE, fields
+from fimsde.equations.sde import SDE, correlation, fields, is_diagonal, nearest_correlation
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.shapes import Array, Float, Float64
+from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d
 
 MAX_NODES = 70_000  # 257 per axis in two dimensions, 33 in three
-_FIRST = {1: 17, 2: 17, 3: 9}  # nodes per axis of the coarsest grid, by dimension
-_AROUND = {1: 2000, 2: 17_000, 3: 36_000}  # most nodes of a table around data, by dimension
+_MOST_DIMS = 3  # the kernels' stencil has 4^dim nodes
+_FIRST, _FIRST_BUDGET = 17, 800  # nodes per axis of the coarsest grid, and in all
+_AROUND, _AROUND_AXIS = 36_000, 2000  # most nodes of a table around data, in all and per axis
 _AROUND_ERROR = 0.01  # of the size of the fields: small against what bands say
 _SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
 
@@ -39,9 +40,11 @@ class TabulatedSDE:
     Attributes:
         sde: The equation; answers outside the box.
         low, high: Corners of the box.
-        values: Drift components, then diffusion components, at the nodes of a regular grid.
+        values: Drift components, then diffusion components, then, unless the noise is diagonal, the correlations of
+            components (0, 1), (0, 2), ..., (1, 2), ... at the nodes of a regular grid.
         error_bound: Largest error measured, as a share of the size (root mean square over the box) of the component.
         drift_error, diffusion_error: Largest errors measured, per component in the units of the fields.
+        correlation_error: Largest error of a correlation; 0 for diagonal noise.
     """
 
     sde: SDE
@@ -51,6 +54,7 @@ class TabulatedSDE:
     error_bound: float
     drift_error: Float64[Array, " dim"]
     diffusion_error: Float64[Array, " dim"]
+    correlation_error: float = 0.0
 
     @property
     def dim(self) -> int:
@@ -74,13 +78,32 @@ class TabulatedSDE:
         self, x: Float[Array, "queries dim"]
     ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
         """Drift and diffusion at each location."""
-        inside = ((x >= self.low) & (x <= self.high)).all(axis=1)
+        inside = self._inside(x)
         if inside.all():
             return self._split(_interpolate(self.values, self.low, self.high, x))
         drift, diffusion = np.empty(x.shape), np.empty(x.shape)
         drift[inside], diffusion[inside] = self._split(_interpolate(self.values, self.low, self.high, x[inside]))
         drift[~inside], diffusion[~inside] = fields(self.sde, x[~inside])
         return drift, diffusion
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the noise of the equation is diagonal."""
+        return is_diagonal(self.sde)
+
+    def correlation(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+        """Correlation of the noise at each location."""
+        inside = self._inside(x)
+        rho = np.tile(np.eye(self.dim), (len(x), 1, 1))
+        if self.is_diagonal:
+            return rho
+        i, j = np.triu_indices(self.dim, 1)
+        rows = np.flatnonzero(inside)[:, None]
+        rho[rows, i, j] = _interpolate(self.values, self.low, self.high, x[inside])[:, 2 * self.dim :]
+        rho[rows, j, i] = rho[rows, i, j]
+        rho[inside] = nearest_correlation(rho[inside])
+        rho[~inside] = correlation(self.sde, x[~inside])
+        return rho
 
     def simulate(
         self,
@@ -92,14 +115,17 @@ class TabulatedSDE:
         dt: float | None = None,
         seed: int = 0,
     ) -> Paths:
-        """Simulate by Euler-Maruyama, as `EstimatedSDE.simulate`. Steps of paths outside the box are slow."""
+        """Simulate by Euler-Maruyama, as `Result.simulate`. Steps of paths outside the box are slow."""
         return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
 
     def _split(
         self, outputs: Float64[Array, "queries outputs"]
     ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
         # A cubic may dip below zero next to a steep rise; sqrt(g) does not, so this only makes errors smaller.
-        return outputs[:, : self.dim], np.maximum(outputs[:, self.dim :], 0.0)
+        return outputs[:, : self.dim], np.maximum(outputs[:, self.dim : 2 * self.dim], 0.0)
+
+    def _inside(self, x: Float[Array, "queries dim"]) -> Bool[Array, " queries"]:
+        return np.all((x >= self.low) & (x <= self.high), axis=1)
 
 
 def tabulate(
@@ -119,14 +145,16 @@ def tabulate(
     """
     low, high = np.array(low, np.float64), np.array(high, np.float64)
     _check(sde.dim, low, high, tolerance, max_nodes)
-    first = _FIRST[sde.dim]
+    first = nodes_per_axis(sde.dim, _FIRST_BUDGET, _FIRST)
     values = _ask(sde, regular_grid(low, high, first)).reshape(*(first,) * sde.dim, -1)
     share = np.inf
     while share > tolerance and (2 * len(values) - 1) ** sde.dim <= max_nodes:
         values, error = _refine(sde, low, high, values)
         scale = _scale(values, high - low)
         share = float(np.max(np.divide(error, scale, out=np.zeros_like(error), where=scale > 0)))
-    table = TabulatedSDE(sde, low, high, values, share, error[: sde.dim], error[sde.dim :])
+    dim = sde.dim
+    of_correlation = float(error[2 * dim :].max(initial=0.0))
+    table = TabulatedSDE(sde, low, high, values, share, error[:dim], error[dim : 2 * dim], of_correlation)
     if share > tolerance:
         warnings.warn(
             f"a table of {table.num_nodes} nodes has errors of {share:.2g} of the size of the field, more than the "
@@ -142,20 +170,20 @@ def table_around(sde: SDE, observations: Observations) -> tuple[SDE, float]:
 
     The equation itself in more than three dimensions, and where its fields are not finite.
     """
-    if sde.dim not in _AROUND:
+    if sde.dim > _MOST_DIMS:
         return sde, 0.0
     low, high = observations.box(0.25)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the error is part of the answer
-            table = tabulate(sde, low, high, _AROUND_ERROR, _AROUND[sde.dim])
+            table = tabulate(sde, low, high, _AROUND_ERROR, min(_AROUND, _AROUND_AXIS**sde.dim))
     except InvalidObservationsError:  # fields that are not finite somewhere in the box cannot be interpolated
         return sde, 0.0
     return table, table.error_bound
 
 
 def _check(dim: int, low: Float64[Array, "..."], high: Float64[Array, "..."], tolerance: float, max_nodes: int) -> None:
-    if dim not in _FIRST:
+    if dim > _MOST_DIMS:
         raise InvalidObservationsError(
             f"the equation has {dim} dimensions; tables are for up to three. Simulate the equation itself."
         )
@@ -163,13 +191,16 @@ def _check(dim: int, low: Float64[Array, "..."], high: Float64[Array, "..."], to
         raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
     if not tolerance > 0:
         raise ConfigError(f"tolerance is {tolerance}; expected a positive share of the size of the field.")
-    fewest = (2 * _FIRST[dim] - 1) ** dim
+    fewest = (2 * nodes_per_axis(dim, _FIRST_BUDGET, _FIRST) - 1) ** dim
     if max_nodes < fewest:
         raise ConfigError(f"max_nodes is {max_nodes}; expected at least {fewest}.")
 
 
 def _ask(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
     values = np.concatenate(fields(sde, x), axis=1)
+    if not is_diagonal(sde):
+        i, j = np.triu_indices(sde.dim, 1)
+        values = np.concatenate([values, correlation(sde, x)[:, i, j]], axis=1)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
         raise InvalidObservationsError(
@@ -194,10 +225,12 @@ def _refine(
 
 def _scale(values: Table, width: Float64[Array, " dim"]) -> Float64[Array, " outputs"]:
     """Size of each component of the fields. Components that all but vanish are measured against the largest one,
-    with lengths in units of the box."""
-    of_box = values.reshape(-1, 2, len(width)) / width
+    with lengths in units of the box. The size of a correlation is 1."""
+    dim, num_outputs = len(width), values.shape[-1]
+    of_box = values.reshape(-1, num_outputs)[:, : 2 * dim].reshape(-1, 2, dim) / width
     size = np.sqrt(np.mean(of_box**2, axis=0))  # (2, dim): drift, diffusion
-    return (np.maximum(size, _SMALLEST_SCALE * size.max(axis=1, keepdims=True)) * width).ravel()
+    scale = (np.maximum(size, _SMALLEST_SCALE * size.max(axis=1, keepdims=True)) * width).ravel()
+    return np.concatenate([scale, np.ones(num_outputs - 2 * dim)])
 
 
 def _interpolate(

@@ -17,7 +17,7 @@ from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.model.config import ModelConfig
 from fimsde.model.encoder import to_tokens
 from fimsde.model.fim import FIMSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*outside the data", "ignore:the observations make")
 

@@ -12,8 +12,8 @@ from fimsde.data.observations import read
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.results import Result
-from fimsde.results import estimate as checked_estimate
+from fimsde.results.make import estimate as checked_estimate
+from fimsde.results.result import Result
 from fimsde.tabulate import TabulatedSDE
 from memory import run_measured
 
@@ -148,7 +148,7 @@ def test_b13_values_of_any_size_have_an_estimate(size):
 
 BIG = """
 import numpy as np
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.data.observations import read

@@ -15,7 +15,7 @@ from fimsde.baselines.kramers_moyal import BINNED, POLYNOMIAL, BinnedSettings
 from fimsde.baselines.sparse_gp import SparseGPSettings
 from fimsde.data.observations import read
 from fimsde.equations.sde import FunctionSDE
-from fimsde.results import estimate
+from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 
 GAP = 0.2

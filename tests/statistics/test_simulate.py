@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from checks import check_cdf, check_mean, check_slopes, check_variance
-from fimsde.equations.sde import FunctionSDE, LogSDE
+from fimsde.equations.changes import LogSDE
+from fimsde.equations.sde import FunctionSDE
 from fimsde.simulate import euler_step, simulate
 from problems import GeometricBrownianMotion, OrnsteinUhlenbeck
 

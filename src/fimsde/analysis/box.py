@@ -1,6 +1,6 @@
 """Where an analysis looks: a box, and the fields inside it."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fimsde.shapes import Array, Bool, Float, Float64
 Corner = float | Float[Array, " dim"]
 
 
+@runtime_checkable
 class Supported(SDE, Protocol):
     """An equation that knows its data and where they support it."""
 
@@ -22,6 +23,7 @@ class Supported(SDE, Protocol):
 
 
 Box = tuple[Corner, Corner]  # lower and upper corner; plain numbers in one dimension
+WIDEN = 0.25  # of the range of the data, on every side: tables, and walls where paths cannot leave
 _LARGEST = 1e70  # range of a component, or one over it: its fourth power is a number
 
 
@@ -39,6 +41,25 @@ def to_box(
     if low.shape != (dim,) or high.shape != (dim,) or not np.all(np.isfinite(high - low) & (low < high)):
         raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} finite number(s) each, low < high.")
     return checked(low, high)
+
+
+def to_open_box(box: Any, dim: int) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """Corners of a box that may be infinite."""
+    if not (isinstance(box, tuple | list) and len(box) == 2):
+        raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
+    low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
+    if low.shape != (dim,) or high.shape != (dim,) or not np.all(low < high):
+        raise ConfigError(f"the box reaches from {low} to {high}; expected {dim} number(s) each, low < high.")
+    return checked(low, high)
+
+
+def to_walls(
+    walls: Any, low: Float64[Array, " dim"], high: Float64[Array, " dim"], observations: Observations | None
+) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+    """Reflecting walls for the infinite sides of a box: those asked for, or around the data."""
+    if np.all(np.isfinite(low) & np.isfinite(high)):
+        return low, high
+    return to_box(walls, len(low), observations, widen=WIDEN)
 
 
 def checked(

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from fimsde.analysis.generator import Cells, factorise, make_generator
+from fimsde.analysis.cells import Cells
+from fimsde.analysis.generator import factorise, make_generator
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError

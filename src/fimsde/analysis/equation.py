@@ -1,11 +1,4 @@
-"""A formula for an equation: sparse polynomials for drift and variance rate, fitted where data are.
-
-The fields of a result are read out, not the data: distances between field and polynomial are measured by what they cost
-in log-likelihood of the observed steps, the sum of dtau / g (f - polynomial)² for the drift and of
-(g - polynomial)² / (2 g²) for the variance rate. A term is kept if leaving it out costs more than the penalty of the
-Bayesian information criterion, the logarithm of the number of steps. Standard errors come from the same quadratic form,
-and so does what is said about terms that were left out. The variance rate is positive at every observed state.
-"""
+"""Equation: a formula with sparse polynomials for drift, variance rate and correlation; an equation itself."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,37 +6,23 @@ from typing import Any
 import numpy as np
 
 from fimsde.analysis import formula, remarks
-from fimsde.analysis.box import checked, finite_fields
-from fimsde.analysis.naming import to_symbols
-from fimsde.analysis.polynomials import Doubt, Polynomials, if_added, largest_size, root_of_inverse, rounded
-from fimsde.analysis.positive import ObservedStates
-from fimsde.analysis.selection import select
-from fimsde.bank import monomials
-from fimsde.data.observations import Observations
-from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import SDE
-from fimsde.errors import ConfigError
-from fimsde.shapes import Array, Float, Float64, Int
-
-_MOST_POINTS = 5000  # states at which the fields are read
-_LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this
-_FAR = 1.0  # ranges between the data and zero beyond which the formula is written around the mean
-_EXACT = 1e12  # weight of a field without data, against its mean square: keeps all that rounding does not explain
-_RIDGE = 1e-12  # of the diagonal: for terms that the data cannot tell apart
-_FEWEST_DIGITS, _MOST_DIGITS = 3, 17  # of a coefficient in writing
-_ROUNDING = 0.01  # of the root mean square of a field: what rounded coefficients may change
+from fimsde.analysis.polynomials import Polynomials
+from fimsde.equations.sde import nearest_correlation
+from fimsde.shapes import Array, Float, Float64
 
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """dx = drift dt + sqrt(variance rate) dW with sparse polynomials; itself an equation that can be simulated.
+    """dx_i = f_i dt + sqrt(g_ii) dW_i with dW_i dW_j = rho_ij dt, in sparse polynomials; can be simulated itself.
 
     Attributes:
         names: Names of the components, as the user gave them.
         symbols: Identifiers that stand for them in Python and SymPy, one each; the name itself if it is one.
         origin: The polynomials are in x - origin; zero unless the data are far from it.
         drift_terms: Polynomials of the drift f, state per time.
-        diffusion_sq_terms: Polynomials of the variance rate g, squared state per time.
+        diffusion_sq_terms: Polynomials of the variance rates g_ii, squared state per time.
+        correlation_terms: Polynomials of the correlations rho_ij of components (0, 1), (0, 2), ..., (1, 2), ...; None
+            for diagonal noise.
     """
 
     names: tuple[str, ...]
@@ -51,6 +30,7 @@ class Equation:
     origin: Float64[Array, " dim"]
     drift_terms: Polynomials
     diffusion_sq_terms: Polynomials
+    correlation_terms: Polynomials | None = None
 
     @property
     def dim(self) -> int:
@@ -68,6 +48,20 @@ class Equation:
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Diffusion sqrt(g), state per square root of time."""
         return np.sqrt(self.diffusion_sq(x))
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the formula has no correlation."""
+        return self.correlation_terms is None or not self.correlation_terms.coefficients.any()
+
+    def correlation(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+        """Correlation of the noise; where the polynomials make no correlation matrix, the nearest one."""
+        rho = np.tile(np.eye(self.dim), (len(x), 1, 1))
+        if self.correlation_terms is None:
+            return rho
+        i, j = np.triu_indices(self.dim, 1)
+        rho[:, i, j] = rho[:, j, i] = self.correlation_terms(np.asarray(x, np.float64) - self.origin)
+        return nearest_correlation(rho)
 
     def __str__(self) -> str:
         return "\n".join([formula.text(self), *self.remarks()])
@@ -91,196 +85,10 @@ class Equation:
         """Drift and variance rate of each component as SymPy expressions in `symbols`."""
         return formula.sympy_expressions(self)
 
+    def sympy_correlation(self) -> dict[tuple[int, int], Any]:
+        """Correlation of the noise of each pair of components as a SymPy expression; empty for diagonal noise."""
+        return formula.sympy_correlation(self)
+
     def code(self) -> str:
-        """Python source of two functions, `drift(x)` and `diffusion(x)`, that need NumPy alone."""
+        """Python source of `drift(x)`, `diffusion(x)` and, if there is one, `correlation(x)`: needs NumPy alone."""
         return formula.code(self)
-
-
-def read_out(
-    sde: SDE,
-    names: tuple[str, ...],
-    observations: Observations | None,
-    nodes: Float64[Array, "queries dim"] | None,
-    drift_degree: int,
-    diffusion_degree: int,
-) -> Equation:
-    """Sparse polynomials for the fields of an equation.
-
-    Args:
-        sde: Any equation of up to three dimensions.
-        names: Of the components.
-        observations: Where to fit, and how precisely.
-        nodes: Where to fit if there are no observations; then all terms are kept that rounding does not explain.
-        drift_degree, diffusion_degree: Largest total degree of the terms of f and g.
-    """
-    if min(drift_degree, diffusion_degree) < 0 or max(drift_degree, diffusion_degree) > 6 or sde.dim > 3:
-        raise ConfigError(
-            f"degrees {drift_degree} and {diffusion_degree} in {sde.dim} dimensions; expected 0 to 6 in up to three."
-        )
-    place = _exactly(sde, nodes) if observations is None else _where_data_are(sde, observations)
-    return Equation(
-        names=names,
-        symbols=to_symbols(names),
-        origin=place.origin,
-        drift_terms=_sparse(place, place.drift, place.drift_weight, drift_degree, 1),
-        diffusion_sq_terms=_sparse(place, place.diffusion_sq, place.diffusion_sq_weight, diffusion_degree, 2),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Fields:
-    """The fields at states, and what a squared distance there costs in log-likelihood.
-
-    States are counted from `origin`, and they and the fields in a `unit` per component: powers of the numbers in users'
-    files may overflow.
-    """
-
-    x: Float64[Array, "queries dim"]
-    origin: Float64[Array, " dim"]
-    unit: Float64[Array, " dim"]
-    drift: Float64[Array, "queries dim"]
-    diffusion_sq: Float64[Array, "queries dim"]
-    drift_weight: Float64[Array, "queries dim"]
-    diffusion_sq_weight: Float64[Array, "queries dim"]
-    penalty: float
-    sde: SDE
-    observed: Float64[Array, "states dim"] | None = None  # all of them, for a variance rate that is positive there
-
-    def states(self, component: int, degree: int, size: Float64[Array, " terms"]) -> ObservedStates | None:
-        """The observed states, and the variance rate there; None without data."""
-        if self.observed is None:
-            return None
-
-        def diffusion_sq(x: Float64[Array, "queries dim"]) -> Float64[Array, " queries"]:
-            return (finite_fields(self.sde, x * self.unit + self.origin)[1] / self.unit)[:, component] ** 2
-
-        return ObservedStates(self.observed, degree, size, diffusion_sq)
-
-
-def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
-    steps = to_transitions(observations)
-    every = -(-len(steps) // _MOST_POINTS)
-    x, share = steps.y[::every], len(steps) / len(steps.y[::every])
-    low, high = checked(*observations.box())
-    unit = np.where(high > low, high - low, 1.0)  # a component that never moves: every unit will do
-    drift, diffusion = (field / unit for field in finite_fields(sde, x))
-    noise = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
-    noise = np.where(noise > 0, noise, 1.0)  # a component without any noise: every weight will do
-    far = np.maximum(low, -high) > _FAR * (high - low)
-    origin = np.where(far, _rounded(observations.values.mean(axis=0), unit), 0.0)
-    return _Fields(
-        x=(x - origin) / unit,
-        origin=origin,
-        unit=unit,
-        drift=drift,
-        diffusion_sq=diffusion**2,
-        drift_weight=share * steps.dtau[::every, None] / noise,
-        diffusion_sq_weight=share / (2 * noise**2),
-        penalty=float(np.log(len(steps))),
-        sde=sde,
-        observed=(observations.values - origin) / unit,
-    )
-
-
-def _exactly(sde: SDE, nodes: Float64[Array, "queries dim"] | None) -> _Fields:
-    if nodes is None:
-        raise ConfigError("there are no data to say where the formula should hold. Pass box=(low, high).")
-    unit = np.ptp(nodes, axis=0)
-    drift, diffusion = (field / unit for field in finite_fields(sde, nodes))
-    return _Fields(
-        x=nodes / unit,
-        origin=np.zeros(sde.dim),
-        unit=unit,
-        drift=drift,
-        diffusion_sq=diffusion**2,
-        drift_weight=_exact_weight(drift),
-        diffusion_sq_weight=_exact_weight(diffusion**2),
-        penalty=float(np.log(len(nodes))),
-        sde=sde,
-    )
-
-
-def _exact_weight(field: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-    size = np.sum(field**2, axis=0)
-    return np.tile(_EXACT / np.where(size > 0, size, 1.0), (len(field), 1))
-
-
-def _sparse(
-    place: _Fields,
-    field: Float64[Array, "queries dim"],
-    weight: Float64[Array, "queries dim"],
-    degree: int,
-    power: int,  # of the unit of the component in that of the field: 2 for the variance rate, which must be positive
-) -> Polynomials:
-    phi = monomials.evaluate(place.x, degree)
-    size = np.abs(phi).max(axis=0)  # columns of unit size: the selection must not depend on the units of the state
-    size[size == 0] = 1.0
-    phi = phi / size
-    dim, terms = field.shape[1], phi.shape[1]
-    exponents = monomials.exponents(dim, degree)
-    factor = _in_units_of_the_data(place.unit, exponents, power) / size
-    coefficients, errors, added, added_errors = np.zeros((4, dim, terms))
-    root, largest, digits = np.zeros((dim, terms, terms)), np.full(dim, np.nan), [0] * dim
-    for j in range(dim):
-        gram = (phi * weight[:, j, None]).T @ phi
-        gram[np.diag_indices_from(gram)] += _RIDGE * gram.diagonal() + (gram.diagonal() == 0)  # a term that is 0
-        right = phi.T @ (weight[:, j] * field[:, j])
-        kept = select(gram, right, place.penalty)
-        coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
-        states = place.states(j, degree, size) if power == 2 else None
-        if states is not None and not states.are_positive(coefficients[j]):
-            kept, coefficients[j] = states.make_positive(gram, right, place.penalty, phi, field[:, j], kept)
-        errors[j, kept] = np.sqrt(np.diag(np.linalg.inv(gram[np.ix_(kept, kept)])))
-        added[j], added_errors[j] = if_added(gram, right, kept, coefficients[j])
-        root[j] = root_of_inverse(gram)
-        if not kept.any():
-            largest[j] = largest_size(gram, right, weight[:, j]) * place.unit[j] ** power
-        digits[j] = _digits(phi, coefficients[j], factor[j], states)
-    misfit = np.mean((field - phi @ coefficients.T) ** 2, axis=0)
-    size_of_field = np.mean(field**2, axis=0)
-    explained = 1 - np.divide(misfit, size_of_field, out=np.zeros_like(misfit), where=size_of_field > 0)
-    doubt = Doubt(factor[:, :, None] * root, added * factor, added_errors * factor, largest)
-    return Polynomials(
-        exponents,
-        coefficients * factor,
-        errors * factor,
-        explained,
-        None if place.observed is None else doubt,
-        tuple(digits),
-    )
-
-
-def _in_units_of_the_data(
-    unit: Float64[Array, " dim"], exponents: Int[Array, "terms dim"], power: int
-) -> Float64[Array, "dim terms"]:
-    """What multiplies the coefficients of each component."""
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        factor = unit[:, None] ** power / np.prod(unit**exponents, axis=1)
-    if not (np.isfinite(factor).all() and (factor > 0).all()):
-        raise ConfigError(
-            f"components range over {unit}, and some coefficients of degree {exponents.sum(axis=1).max()} are no "
-            "float64 then. Choose other units, e.g. with observations.with_units(scale=...), or a smaller degree."
-        )
-    return factor
-
-
-def _digits(
-    phi: Float64[Array, "queries terms"],
-    coefficients: Float64[Array, " terms"],
-    factor: Float64[Array, " terms"],
-    states: ObservedStates | None,
-) -> int:
-    """How many digits of the coefficients must be written for the same polynomial where data are."""
-    exact = phi @ coefficients
-    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
-        written = rounded(coefficients * factor, digits) / factor
-        near = np.mean((phi @ written - exact) ** 2) <= _ROUNDING**2 * np.mean(exact**2)
-        if near and (states is None or states.are_positive(written)):
-            return digits
-    return _MOST_DIGITS
-
-
-def _rounded(mean: Float64[Array, " dim"], spread: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
-    """The mean to about a hundredth of the spread, so that formulas stay readable."""
-    decimals = -np.floor(np.log10(spread / 10)).astype(int)
-    return np.array([round(m, d) for m, d in zip(mean.tolist(), decimals.tolist(), strict=True)])

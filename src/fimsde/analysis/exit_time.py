@@ -7,16 +7,17 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.generator import Cells, factorise, make_cells, make_generator
-from fimsde.data.grid import regular_grid
+from fimsde.analysis.cells import Cells, make_cells
+from fimsde.analysis.generator import factorise, make_generator
+from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.support import to_locations
-from fimsde.equations.sde import SDE, fields
+from fimsde.equations.sde import SDE, correlated_noise, fields
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step
 
 _STEP_SHARE = 0.02  # of the box: standard deviation of one step, and its largest drift
-_PROBES = {1: 201, 2: 41, 3: 15}  # per axis: where the fields are looked at to choose a step
+_PROBES, _MOST_PROBES, _ALONE = 3500, 41, 201  # nodes that are looked at to choose a step: in all, per axis, on a line
 _SMALLEST_RATE = 1e-12  # of the fastest rate out of a cell
 
 
@@ -151,7 +152,8 @@ def simulate_exit(
     for step in range(num_steps):
         drift, diffusion = fields(sde, x)
         with np.errstate(over="ignore", invalid="ignore"):  # a path on its way to infinity
-            ahead = euler_step(x, drift, diffusion, dt, rng.standard_normal(x.shape))
+            noise = correlated_noise(sde, x, rng.standard_normal(x.shape))
+            ahead = euler_step(x, drift, diffusion, dt, noise)
         left = _leaves(x, ahead, diffusion**2 * dt, low, high, rng.random(len(x)))
         blown = ~left & ~np.isfinite(ahead).all(axis=1)
         times[running[left]] = (step + 0.5) * dt  # somewhere in this step
@@ -164,7 +166,9 @@ def simulate_exit(
 
 def suggested_step(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> float:
     """A step over which paths move by about a fiftieth of the box, wherever they are."""
-    drift, diffusion = finite_fields(sde, regular_grid(low, high, _PROBES.get(sde.dim, 7)))
+    drift, diffusion = finite_fields(
+        sde, regular_grid(low, high, nodes_per_axis(sde.dim, _PROBES, _MOST_PROBES, _ALONE))
+    )
     move = _STEP_SHARE * (high - low)
     by_noise = (move / np.maximum(diffusion.max(axis=0), 1e-300)) ** 2
     by_drift = move / np.maximum(np.abs(drift).max(axis=0), 1e-300)

@@ -1,4 +1,4 @@
-"""Fixed points of the drift and their stability, in one to three dimensions."""
+"""Fixed points of the drift and their stability."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from typing import Literal
 import numpy as np
 
 from fimsde.analysis.box import finite_fields
-from fimsde.data.grid import regular_grid
+from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.equations.sde import SDE, fields
-from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64
 
 Kind = Literal["stable node", "stable focus", "unstable node", "unstable focus", "saddle", "centre", "unclear"]
 
-_NODES = {1: 801, 2: 61, 3: 21}  # per axis of the grid on which roots are looked for
+_NODES, _MOST_NODES, _ALONE = 10_000, 61, 801  # of the grid on which roots are looked for: in all, per axis, on a line
+_COARSE = 10  # nodes per axis below which cells are too wide to show all roots by changes of sign
+_MORE_STARTS = 500  # of Newton's method on such grids: the nodes at which the drift is smallest
 _STEP = 1e-3  # of the box: difference quotients; a float32 network answers to about 1e-7 of its size
 _NEWTON = 30  # steps
 _LONGEST = 0.1  # of the box: a Newton step
@@ -65,18 +66,22 @@ def find(
 def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, "roots dim"]:
     """Roots of the drift inside a box, in the order of their first component.
 
-    Every cell of a grid over whose corners no component keeps its sign starts a Newton iteration. Two roots inside one
-    cell, or roots at which the drift only touches zero, may be missed.
+    Every cell of a grid over whose corners no component keeps its sign starts a Newton iteration; where the grid is
+    coarse (five dimensions and more), so do the nodes with the smallest drift. Two roots inside one cell, or roots at
+    which the drift only touches zero, may be missed.
     """
-    dim = sde.dim
-    if dim not in _NODES:
-        raise ConfigError(f"the equation has {dim} dimensions; fixed points are found in up to three.")
-    drift = finite_fields(sde, regular_grid(low, high, _NODES[dim]))[0].reshape(*(_NODES[dim],) * dim, dim)
-    starts = np.argwhere(_sign_changes(drift))  # (cells, dim)
+    dim, width = sde.dim, high - low
+    num = nodes_per_axis(dim, _NODES, _MOST_NODES, _ALONE)
+    nodes = regular_grid(low, high, num)
+    drift = finite_fields(sde, nodes)[0]
+    cells = np.argwhere(_sign_changes(drift.reshape(*(num,) * dim, dim)))  # (cells, dim)
+    starts = low + (cells + 0.5) * width / (num - 1)
+    if num < _COARSE:
+        speed = np.linalg.norm(drift / np.maximum(np.abs(drift).max(axis=0), np.finfo(np.float64).tiny), axis=1)
+        starts = np.concatenate([starts, nodes[np.argsort(speed, kind="stable")[:_MORE_STARTS]]])
     if not len(starts):
         return np.empty((0, dim))
-    width = high - low
-    x = _newton(sde, low + (starts + 0.5) * width / (_NODES[dim] - 1), low, high)
+    x = _newton(sde, starts, low, high)
     return _distinct(x[np.lexsort(x.T[::-1])], _SAME * width)
 
 

@@ -29,7 +29,24 @@ def text(equation: Written) -> str:
         )
         number = str(j + 1) if equation.dim > 1 else ""
         lines.append(f"d{in_text(name)} = ({drift}) dt + sqrt({g}) dW{number}")
+    for k, (i, j) in pairs(equation):
+        p = _correlations(equation)
+        rho = _sum(terms(p, k), factors, partial(plain_number, digits=digits_of(p, k)))
+        lines.append(f"dW{i + 1} dW{j + 1} = ({rho}) dt")
     return "\n".join(lines)
+
+
+def pairs(equation: Written) -> list[tuple[int, tuple[int, int]]]:
+    """The pairs of components whose noise is correlated in the formula: number of the polynomial, components."""
+    if equation.correlation_terms is None:
+        return []
+    every = zip(*np.triu_indices(equation.dim, 1), strict=True)
+    return [(k, (int(i), int(j))) for k, (i, j) in enumerate(every) if equation.correlation_terms.coefficients[k].any()]
+
+
+def _correlations(equation: Written) -> Polynomials:
+    assert equation.correlation_terms is not None, "there are pairs"
+    return equation.correlation_terms
 
 
 def latex(equation: Written, digits: int | None = None) -> str:
@@ -47,11 +64,30 @@ def latex(equation: Written, digits: int | None = None) -> str:
         )
         wiener = f"W_{{{j + 1}}}" if equation.dim > 1 else "W"
         lines.append(rf"\mathrm{{d}}{name} &= \left({drift}\right) \mathrm{{d}}t + \sqrt{{{g}}}\, \mathrm{{d}}{wiener}")
+    for k, (i, j) in pairs(equation):
+        p = _correlations(equation)
+        number = partial(latex_number, digits=digits or digits_of(p, k))
+        rho = _sum(terms(p, k), factors, number, power="{0}^{{{1}}}")
+        both = rf"\mathrm{{d}}W_{{{i + 1}}}\, \mathrm{{d}}W_{{{j + 1}}}"
+        lines.append(rf"{both} &= \left({rho}\right) \mathrm{{d}}t")
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
 def sympy_expressions(equation: Written) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Drift and variance rate as SymPy expressions, built term by term; nothing is parsed."""
+    drift, g = (
+        tuple(_sympy(equation, p, j) for j in range(equation.dim))
+        for p in (equation.drift_terms, equation.diffusion_sq_terms)
+    )
+    return drift, g
+
+
+def sympy_correlation(equation: Written) -> dict[tuple[int, int], Any]:
+    """Correlation of the noise of each pair of components that has one."""
+    return {pair: _sympy(equation, _correlations(equation), k) for k, pair in pairs(equation)}
+
+
+def _sympy(equation: Written, polynomials: Polynomials, row: int) -> Any:
     import sympy  # takes a while to import
 
     def number(value: float) -> Any:
@@ -72,14 +108,11 @@ def sympy_expressions(equation: Written) -> tuple[tuple[Any, ...], tuple[Any, ..
             else number(coefficient) * monomial
         )
 
-    return tuple(
-        tuple(sympy.Add(*(product(*term) for term in terms(p, j))) for j in range(equation.dim))
-        for p in (equation.drift_terms, equation.diffusion_sq_terms)
-    )  # type: ignore[return-value]
+    return sympy.Add(*(product(*term) for term in terms(polynomials, row)))
 
 
 def code(equation: Written) -> str:
-    """Source of `drift(states)` and `diffusion(states)` for arrays of shape (queries, dim)."""
+    """Source of `drift`, `diffusion` and, if there is one, `correlation` as functions of states (queries, dim)."""
     lines = ["import numpy as np", ""]
     renamed = [(s, n) for s, n in zip(equation.symbols, equation.names, strict=True) if s != n]
     lines += [*(f"# {symbol} is {name!r}" for symbol, name in renamed), *([""] if renamed else [])]
@@ -90,6 +123,10 @@ def code(equation: Written) -> str:
         lines += ["", f"def {name}(states):", f'    """{what}, at states of shape (queries, {equation.dim})."""']
         lines += _body(equation, polynomials, is_root=name == "diffusion")
         lines += ["    return out", ""]
+    if pairs(equation):
+        what = "Correlation of the noise of each two components"
+        lines += ["", "def correlation(states):", f'    """{what}, at states of shape (queries, {equation.dim})."""']
+        lines += [*_correlation_body(equation), "    return out", ""]
     return "\n".join(lines)
 
 
@@ -137,12 +174,7 @@ def latex_number(value: float, digits: int = _ALL_DIGITS) -> str:
 def _body(equation: Written, polynomials: Polynomials, is_root: bool) -> list[str]:
     """The lines of a function that fill `out`."""
     parts = [terms(polynomials, j) for j in range(equation.dim)]
-    used = {i for part in parts for _, powers in part for i, p in enumerate(powers) if p}
-    lines = ["    states = np.asarray(states, dtype=float)"]
-    for i, (symbol, origin) in enumerate(zip(equation.symbols, equation.origin.tolist(), strict=True)):
-        if i in used:
-            lines.append(f"    {symbol} = states[:, {i}]{_minus(origin, repr) if origin else ''}")
-    lines.append("    out = np.zeros(states.shape)")
+    lines = [*_named_states(equation, parts), "    out = np.zeros(states.shape)"]
     for j, part in enumerate(parts):
         if not part:
             continue
@@ -150,6 +182,26 @@ def _body(equation: Written, polynomials: Polynomials, is_root: bool) -> list[st
         positive = all(c > 0 and not any(p % 2 for p in powers) for c, powers in part)
         root = f"np.sqrt({total})" if positive else f"np.sqrt(np.maximum({total}, 0.0))"
         lines.append(f"    out[:, {j}] = {root if is_root else total}")
+    return lines
+
+
+def _correlation_body(equation: Written) -> list[str]:
+    parts = {pair: terms(_correlations(equation), k) for k, pair in pairs(equation)}
+    lines = _named_states(equation, list(parts.values()))
+    lines.append(f"    out = np.tile(np.eye({equation.dim}), (len(states), 1, 1))")
+    for (i, j), part in parts.items():
+        total = _sum(part, equation.symbols, repr, "{0} ** {1}", " * ")
+        lines.append(f"    out[:, {i}, {j}] = out[:, {j}, {i}] = np.clip({total}, -1.0, 1.0)")
+    return lines
+
+
+def _named_states(equation: Written, parts: Sequence[Sequence[Term]]) -> list[str]:
+    """The states that these terms need, by name."""
+    used = {i for part in parts for _, powers in part for i, p in enumerate(powers) if p}
+    lines = ["    states = np.asarray(states, dtype=float)"]
+    for i, (symbol, origin) in enumerate(zip(equation.symbols, equation.origin.tolist(), strict=True)):
+        if i in used:
+            lines.append(f"    {symbol} = states[:, {i}]{_minus(origin, repr) if origin else ''}")
     return lines
 
 

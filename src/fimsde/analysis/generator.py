@@ -4,7 +4,7 @@ The flux of probability p along an axis is a p - D p', with D = g / 2 and a = f 
 taken as constant and the ordinary equation is solved exactly (Scharfetter and Gummel): the rates to both sides are
 D B(-a h / D) / h² and D B(a h / D) / h² with B(z) = z / (exp z - 1). They are positive for any step h, so densities
 stay positive and mass is conserved; without noise the scheme is upwind. The same rates serve the density (forward
-equation) and mean times (backward equation). The error falls as h².
+equation) and mean times (backward equation). The error falls as h². Correlated noise: `fimsde.analysis.oblique`.
 """
 
 from dataclasses import dataclass
@@ -14,49 +14,13 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from fimsde.analysis.box import finite_fields
-from fimsde.data.grid import regular_grid
-from fimsde.equations.sde import SDE
-from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.analysis.cells import Cells, bernoulli
+from fimsde.analysis.oblique import oblique_jumps
+from fimsde.equations.sde import SDE, is_diagonal
+from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64
 
-NUM_CELLS = {1: 400, 2: 100}  # per axis
-_MOST_CELLS = 250_000
 _LEAST_NOISE = 1e-9  # of the largest g: keeps D positive where the noise vanishes
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Equal cells that fill a box.
-
-    Attributes:
-        low, high: Corners of the box.
-        num: Cells per axis.
-    """
-
-    low: Float64[Array, " dim"]
-    high: Float64[Array, " dim"]
-    num: int
-
-    @property
-    def dim(self) -> int:
-        """Dimension of the box."""
-        return len(self.low)
-
-    @property
-    def width(self) -> Float64[Array, " dim"]:
-        """Sides of a cell."""
-        return (self.high - self.low) / self.num
-
-    @property
-    def axes(self) -> tuple[Float64[Array, " cells"], ...]:
-        """Centres of the cells along each axis."""
-        steps = np.arange(self.num) + 0.5
-        return tuple(a + w * steps for a, w in zip(self.low, self.width, strict=True))
-
-    def centres(self) -> Float64[Array, "queries dim"]:
-        """Centre of every cell, last axis fastest."""
-        half = self.width / 2
-        return regular_grid(self.low + half, self.high - half, self.num)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +38,6 @@ class Generator:
     exits: Float64[Array, " cells"]
 
 
-def make_cells(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int | None) -> Cells:
-    """Cells over a box: 400 in one dimension, 100 by 100 in two, unless asked otherwise."""
-    dim = len(low)
-    if dim not in NUM_CELLS:
-        raise ConfigError(
-            f"the equation has {dim} dimensions; equations for densities and mean times are solved on grids in one or "
-            "two. Simulate instead: simulate(...) for densities, simulate_exit(...) for exit times."
-        )
-    num = NUM_CELLS[dim] if num is None else num
-    if not num >= 4 or num**dim > _MOST_CELLS:
-        raise ConfigError(f"num_cells is {num}; expected at least 4 per axis and at most {_MOST_CELLS} in all.")
-    return Cells(low, high, num)
-
-
 def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_high: Array | None = None) -> Generator:
     """The rates of all jumps; walls are reflecting unless they are open.
 
@@ -98,6 +48,18 @@ def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_h
     """
     closed = np.zeros(cells.dim, bool)
     open_low, open_high = (closed if o is None else o for o in (open_low, open_high))
+    if not is_diagonal(sde):
+        jumps, exits = oblique_jumps(sde, cells, open_low, open_high)
+    else:
+        jumps, exits = _straight_jumps(sde, cells, open_low, open_high)
+    leaving = np.asarray(jumps.sum(axis=1)).ravel() + exits
+    return Generator(cells, (jumps - sparse.diags(leaving)).tocsc(), exits)
+
+
+def _straight_jumps(
+    sde: SDE, cells: Cells, open_low: Array, open_high: Array
+) -> tuple[sparse.coo_matrix, Float64[Array, " cells"]]:
+    """Rates of the jumps to neighbours along the axes, and of those out of the box: for diagonal noise."""
     shape = (cells.num,) * cells.dim
     number = np.arange(cells.num**cells.dim).reshape(shape)
     exits = np.zeros(shape)
@@ -115,8 +77,7 @@ def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_h
             out[-1] += ahead[-1]
     size = number.size
     jumps = sparse.coo_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (size, size))
-    leaving = np.asarray(jumps.sum(axis=1)).ravel() + exits.ravel()
-    return Generator(cells, (jumps - sparse.diags(leaving)).tocsc(), exits.ravel())
+    return jumps, exits.ravel()
 
 
 def factorise(matrix: sparse.csc_matrix) -> SuperLU:
@@ -151,16 +112,8 @@ def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."
         spread = np.full_like(spread, _LEAST_NOISE * np.abs(f).max() * h)
     pull = (f[1:] + f[:-1]) / 2 - np.diff(g, axis=0) / gaps / 2
     z = pull * gaps / spread
-    return spread / (h * gaps) * _bernoulli(-z), spread / (h * gaps) * _bernoulli(z)
+    return spread / (h * gaps) * bernoulli(-z), spread / (h * gaps) * bernoulli(z)
 
 
 def _ends(cells: Cells) -> list[tuple[float, Float64[Array, " cells"], float]]:
     return list(zip(cells.low.tolist(), cells.axes, cells.high.tolist(), strict=True))
-
-
-def _bernoulli(z: Float64[Array, "..."]) -> Float64[Array, "..."]:
-    """z / (exp z - 1), which is 1 at 0 and -z for very negative z."""
-    small = np.abs(z) < 1e-8
-    safe = np.where(small, 1.0, np.clip(z, -700, 700))
-    exact = safe / np.expm1(safe)
-    return np.where(small, 1 - z / 2, np.where(z < -700, -z, exact))

@@ -1,7 +1,7 @@
 """Sparse polynomials with what is known about their coefficients: errors of terms that were kept and left out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import stats
@@ -25,10 +25,10 @@ class Doubt:
             term; nan for the others.
     """
 
-    root: Float64[Array, "dim terms terms"]
-    added: Float64[Array, "dim terms"]
-    added_errors: Float64[Array, "dim terms"]
-    largest: Float64[Array, " dim"]
+    root: Float64[Array, "outputs terms terms"]
+    added: Float64[Array, "outputs terms"]
+    added_errors: Float64[Array, "outputs terms"]
+    largest: Float64[Array, " outputs"]
 
     def interval(self, component: int, term: int) -> tuple[float, float]:
         """Where the coefficient of a term that was left out is, at `LEVEL`."""
@@ -39,21 +39,21 @@ class Doubt:
 
 @dataclass(frozen=True, eq=False)
 class Polynomials:
-    """One sparse polynomial per component, in x - origin.
+    """Sparse polynomials in x - origin, one per component, or one per pair of components.
 
     Attributes:
         exponents: Of every monomial in the library.
         coefficients: Zero for terms that were left out.
         standard_errors: Of the coefficients, given the terms; zero for terms that were left out.
-        explained: Share of the mean square of the field over the data, per component.
+        explained: Share of the mean square of the field over the data, per polynomial.
         doubt: What the data leave open; None if there are no data.
         digits: Of the coefficients in writing, per component: with them the polynomial is the same where data are.
     """
 
     exponents: Int[Array, "terms dim"]
-    coefficients: Float64[Array, "dim terms"]
-    standard_errors: Float64[Array, "dim terms"]
-    explained: Float64[Array, " dim"]
+    coefficients: Float64[Array, "outputs terms"]
+    standard_errors: Float64[Array, "outputs terms"]
+    explained: Float64[Array, " outputs"]
     doubt: Doubt | None = None
     digits: tuple[int, ...] | None = None
 
@@ -62,7 +62,7 @@ class Polynomials:
         """Of the library."""
         return int(self.exponents.sum(axis=1).max())
 
-    def __call__(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+    def __call__(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
         """Values at locations relative to the origin."""
         return monomials.evaluate(z, self.degree) @ self.coefficients.T
 
@@ -112,6 +112,7 @@ def largest_size(
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))
 
 
+@runtime_checkable
 class Written(Protocol):
     """What is written down of an equation: polynomials in x - origin for drift and variance rate, and names."""
 
@@ -132,3 +133,6 @@ class Written(Protocol):
 
     @property
     def diffusion_sq_terms(self) -> Polynomials: ...
+
+    @property
+    def correlation_terms(self) -> Polynomials | None: ...

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.integrate import cumulative_simpson
 
 from fimsde.analysis.box import finite_fields
+from fimsde.analysis.cells import Cells
 from fimsde.analysis.density import Grid, stationary_mass
-from fimsde.analysis.generator import Cells
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float64

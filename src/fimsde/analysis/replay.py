@@ -19,8 +19,9 @@ from fimsde.tabulate import table_around
 
 REPLICATES = 20
 _SUBSTEPS = 4  # per gap; one where no table makes steps cheap
-_MOST_POINTS = {1: 200_000, 2: 100_000, 3: 50_000}  # simulated over all replicates
-_LONGEST = {1: 20_000, 2: 10_000, 3: 5_000}  # points of a path that are replayed
+_MOST_POINTS = 200_000  # simulated over all replicates in one dimension, half as many with each one more: seconds
+_LONGEST = 20_000  # points of a path that are replayed, likewise
+_MOST_HALVINGS = 3  # from four dimensions on the same number of points
 _FAR = 100.0  # ranges away from the data at which a path has diverged
 _MOST_LAGS = 2000
 _REGULAR = 0.01  # gaps that differ by less than this share are equal
@@ -84,9 +85,10 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
         )
     if replicates < 2:
         raise ConfigError(f"replicates is {replicates}; expected at least 2, so that their spread can be seen.")
-    dim = min(result.dim, 3)
-    observed = _part(result.observations, _LONGEST[dim], _MOST_POINTS[dim] // 2)
-    replicates = max(2, min(replicates, _MOST_POINTS[dim] // observed.num_points))
+    cost = 2 ** min(result.dim - 1, _MOST_HALVINGS)
+    most = _MOST_POINTS // cost
+    observed = _part(result.observations, _LONGEST // cost, most // 2)
+    replicates = max(2, min(replicates, most // observed.num_points))
     sde, table_error = table_around(result, observed)
     starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
     grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates

@@ -1,7 +1,8 @@
 """Residuals of an equation against observed steps, and statistics of them whose null distributions are known.
 
-r = (dy - f dtau) / sqrt(g dtau). If the equation is right and steps are short, residuals are independent standard
-normal numbers. Every p-value here is over all components: the smallest one times their number.
+r = L^-1 ((dy - f dtau) / sqrt(g_ii dtau)) with the factor L of the correlation of the noise (the identity if it is
+diagonal). If the equation is right and steps are short, residuals are independent standard normal numbers. Every
+p-value here is over all components: the smallest one times their number.
 """
 
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from scipy import stats
 from fimsde.analysis.box import finite_fields
 from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, correlation, is_diagonal, noise_factor, whiten
 from fimsde.shapes import Array, Bool, Float64
 
 LAGS = (1, 2, 4, 8, 16)  # steps of history in the Markov test
 _ALIKE = 1e-12  # spread of residuals, as a share of their mean, that is rounding
 _LEAST_KURTOSIS = -2.0  # excess of any law; that of two equal values
+_LEAST_SPREAD = 1e-3  # share of independent noise: no combination of components is taken for more certain than this
 _LEAST_NOISE = 1e-3  # of the mean variance rate: no step is taken for more certain than this
 
 
@@ -27,13 +29,19 @@ class Residuals:
 
     Attributes:
         values: r, per component.
-        step_std: sqrt(g dtau): what the noise moves in each step, in the units of the data.
+        step_std: sqrt(g_ii dtau): what the noise moves in each step, in the units of the data.
         joined: Whether a step follows the one before it in the same path.
+        plain: r before L^-1, which mixes components; None if the noise is diagonal.
     """
 
     values: Float64[Array, "n dim"]
     step_std: Float64[Array, "n dim"]
     joined: Bool[Array, " n"]
+    plain: Float64[Array, "n dim"] | None = None
+
+    def increments(self) -> Float64[Array, "n dim"]:
+        """dy - f dtau, in the units of the data."""
+        return (self.values if self.plain is None else self.plain) * self.step_std
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,12 @@ def residuals(sde: SDE, observations: Observations) -> Residuals:
     rounding = np.finfo(np.float64).eps * np.abs(observations.values).max(axis=0)  # no step is known better than that
     step_std = np.sqrt(np.maximum(g * steps.dtau[:, None], rounding**2))
     joined = np.concatenate([[False], steps.path[1:] == steps.path[:-1]])
-    return Residuals((steps.dy - drift * steps.dtau[:, None]) / step_std, step_std, joined)
+    plain = (steps.dy - drift * steps.dtau[:, None]) / step_std
+    if is_diagonal(sde):
+        return Residuals(plain, step_std, joined)
+    rho = correlation(sde, steps.y)
+    factor = noise_factor((1 - _LEAST_SPREAD) * rho + _LEAST_SPREAD * np.eye(sde.dim))
+    return Residuals(whiten(factor, plain), step_std, joined, plain)
 
 
 def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
@@ -117,7 +130,7 @@ def measurement_noise(r: Residuals) -> tuple[Float64[Array, " dim"], Float64[Arr
     Noise in an observation moves one increment up and the next one down: the covariance of neighbouring increments
     is minus its variance. One-sided, per component.
     """
-    increments = r.values * r.step_std
+    increments = r.increments()
     pairs = _joined_over(r.joined, 1)
     products = -(increments[1:] * increments[:-1])[pairs]  # (pairs, dim)
     if not len(products):

@@ -8,6 +8,15 @@ from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float, Float64
 
 
+def nodes_per_axis(dim: int, budget: int, most: int, alone: int | None = None) -> int:
+    """Nodes along each axis of a grid that has at most `budget` nodes in all, and at most `most` along an axis.
+
+    A single axis may have `alone` of them. At least two, the ends of the axis: 256 nodes in eight dimensions.
+    """
+    most = alone if dim == 1 and alone is not None else most
+    return max(2, min(most, int(budget ** (1 / dim) + 1e-9)))
+
+
 def regular_grid(
     low: Float[Array, " dim"] | Sequence[float], high: Float[Array, " dim"] | Sequence[float], num_per_axis: int
 ) -> Float64[Array, "queries dim"]:

@@ -1,25 +1,35 @@
-"""The one protocol every stochastic differential equation satisfies, and changes of variables.
+"""The one protocol every stochastic differential equation satisfies.
 
-Ito throughout: dx = drift(x) dt + diag(diffusion(x)) dW, where `diffusion` is the square root sqrt(g) of the variance
-rate g. Textbook systems, draws from the prior, fitted baselines and estimates of the model are all an `SDE`.
+    dx = f(x) dt + S(x) dW (Ito),    (S S')_ij = g_ij = sigma_i sigma_j rho_ij
+
+`drift` is f, `diffusion` is sigma, the square root of the diagonal of g, and `correlation` is rho, the correlation of
+the noise of two components. An equation without `correlation` has diagonal noise: rho is the identity. Textbook
+systems, draws from the prior, fitted baselines and estimates of the model are all an `SDE`.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, no_type_check, runtime_checkable
 
 import numpy as np
 
-from fimsde.shapes import Array, Float
+from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.shapes import Array, Float, Float64
 
 Field = Callable[[Float[Array, "queries dim"]], Float[Array, "queries dim"]]
+CorrelationField = Callable[[Float[Array, "queries dim"]], Float[Array, "queries dim dim"]]
 Fields = tuple[Float[Array, "queries dim"], Float[Array, "queries dim"]]  # drift and diffusion
+_ROUNDING = 1e-8  # by which entries and eigenvalues of a correlation matrix may miss their bounds
 
 
 @runtime_checkable
 class SDE(Protocol):
-    """dx = drift(x) dt + diag(diffusion(x)) dW in the units of the data."""
+    """dx = drift(x) dt + S(x) dW in the units of the data.
+
+    Two further members are optional. `correlation(x)` (queries, dim, dim) is the correlation of the noise; without it
+    the noise is diagonal. `is_diagonal` is True for an equation that has the method, but whose answer is the identity
+    everywhere, such as a diagonal equation in other variables.
+    """
 
     @property
     def dim(self) -> int:
@@ -29,7 +39,7 @@ class SDE(Protocol):
         """Drift f at each location, state per time."""
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        """Diffusion sqrt(g) at each location, state per square root of time. May be NaN where g is negative."""
+        """Diffusion sqrt(g_ii) at each location, state per square root of time. May be NaN where g_ii is negative."""
 
 
 @no_type_check  # once per step of a simulation, where the run-time checks of the tests would take most of the time
@@ -42,89 +52,139 @@ def fields(sde: SDE, x: Float[Array, "queries dim"]) -> Fields:
     return (sde.drift(x), sde.diffusion(x)) if both is None else both(x)
 
 
+def is_diagonal(sde: SDE) -> bool:
+    """Whether the noise of different components is independent everywhere, by what the equation says of itself."""
+    return getattr(sde, "correlation", None) is None or bool(getattr(sde, "is_diagonal", False))
+
+
+def correlation(sde: SDE, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+    """Correlation rho of the noise at each location: ones on the diagonal, the identity for diagonal noise."""
+    if is_diagonal(sde):
+        return np.tile(np.eye(sde.dim), (len(x), 1, 1))
+    rho = np.asarray(sde.correlation(x), np.float64)  # type: ignore[attr-defined]
+    if rho.shape != (len(x), sde.dim, sde.dim):
+        raise InvalidObservationsError(
+            f"correlation has shape {rho.shape}; expected {(len(x), sde.dim, sde.dim)}: one matrix for each location."
+        )
+    return rho
+
+
+def covariance_rate(sde: SDE, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+    """g_ij = sigma_i sigma_j rho_ij at each location, squared state per time."""
+    diffusion = np.asarray(fields(sde, x)[1], np.float64)
+    return diffusion[:, :, None] * diffusion[:, None, :] * correlation(sde, x)
+
+
+def noise_factor(rho: Float64[Array, "*lead dim dim"]) -> Float64[Array, "*lead dim dim"]:
+    """L with L L' = rho, lower triangular: Cholesky's factor, also of a matrix that is only positive semidefinite.
+
+    A pivot that rounding has pushed below zero is zero, and so is its column.
+    """
+    dim = rho.shape[-1]
+    factor = np.zeros(rho.shape)
+    for j in range(dim):
+        left = rho[..., j:, j] - np.einsum("...ik,...k->...i", factor[..., j:, :j], factor[..., j, :j])
+        pivot = np.sqrt(np.maximum(left[..., 0], 0.0))  # NaN stays NaN
+        with np.errstate(divide="ignore", invalid="ignore"):
+            column = left / pivot[..., None]
+        factor[..., j:, j] = np.where(pivot[..., None] == 0.0, 0.0, column)
+    return factor
+
+
+def whiten(factor: Float64[Array, "n dim dim"], values: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:
+    """L^-1 values, by forward substitution: numbers with the correlation L L' become uncorrelated."""
+    out = np.empty(values.shape)
+    for j in range(values.shape[1]):
+        known = np.einsum("nk,nk->n", factor[:, j, :j], out[:, :j])
+        out[:, j] = (values[:, j] - known) / factor[:, j, j]
+    return out
+
+
+def correlated_noise(
+    sde: SDE, x: Float[Array, "paths dim"], noise: Float64[Array, "paths dim"]
+) -> Float64[Array, "paths dim"]:
+    """Standard normal numbers with the correlation of the equation: L(x) noise. The noise itself if it is diagonal."""
+    if is_diagonal(sde):
+        return noise
+    return np.einsum("pij,pj->pi", noise_factor(correlation(sde, x)), noise)
+
+
+def nearest_correlation(rho: Float64[Array, "*lead dim dim"]) -> Float64[Array, "*lead dim dim"]:
+    """Symmetric matrices with ones on the diagonal, made correlation matrices: negative eigenvalues become zero, and
+    the diagonal one again. Matrices that are correlations already stay as they are."""
+    bounded = np.clip(rho, -1.0, 1.0)
+    if rho.shape[-1] < 3:
+        return bounded
+    values, vectors = np.linalg.eigh(bounded)
+    positive = np.einsum("...ik,...k,...jk->...ij", vectors, np.maximum(values, 0.0), vectors)
+    size = np.sqrt(np.diagonal(positive, axis1=-2, axis2=-1))
+    positive = positive / (size[..., :, None] * size[..., None, :])
+    return np.where((values[..., 0] < 0)[..., None, None], positive, bounded)
+
+
+def check_correlation(rho: Float64[Array, "*lead dim dim"]) -> None:
+    """An error unless all are correlation matrices: symmetric, ones on the diagonal, no negative eigenvalue."""
+    wrong = np.abs(rho - np.swapaxes(rho, -1, -2)).max(axis=(-1, -2), initial=0.0) > _ROUNDING
+    wrong |= np.abs(np.diagonal(rho, axis1=-2, axis2=-1) - 1).max(axis=-1, initial=0.0) > _ROUNDING
+    if not np.isfinite(rho).all() or np.any(wrong) or np.linalg.eigvalsh(rho).min(initial=0.0) < -_ROUNDING:
+        first = rho.reshape(-1, *rho.shape[-2:])[int(np.argmax(np.ravel(wrong)))].tolist()
+        raise ConfigError(
+            f"{first} is no matrix of correlations; expected a symmetric one with ones on its diagonal and no negative "
+            "eigenvalue. Check signs and sizes of its entries."
+        )
+
+
 @dataclass(frozen=True)
 class FunctionSDE:
-    """An SDE from two functions on arrays of shape (queries, dim)."""
+    """An SDE from functions on arrays (queries, dim); `correlation`, if there is one, gives (queries, dim, dim)."""
 
     dim: int
     drift: Field
     diffusion: Field
+    correlation: CorrelationField | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Transformed(ABC):
-    """An equation in other variables, by its `fields`: no place that a simulation may visit raises a warning."""
+class CorrelatedSDE:
+    """The drift and diffusion of an equation, with noise of one correlation everywhere.
+
+    Attributes:
+        inner: The equation; a correlation of its own is not used.
+        rho: Correlation of the noise of each two components.
+    """
 
     inner: SDE
+    rho: Float64[Array, "dim dim"]
+
+    def __post_init__(self) -> None:
+        if self.rho.shape != (self.inner.dim, self.inner.dim):
+            raise ConfigError(
+                f"rho has shape {self.rho.shape}; expected {(self.inner.dim, self.inner.dim)}, a row per component."
+            )
+        check_correlation(self.rho)
 
     @property
     def dim(self) -> int:
         """State dimension."""
         return self.inner.dim
 
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether rho is the identity."""
+        return bool(np.all(self.rho == np.eye(self.dim)))
+
     def drift(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        """Drift in the new variables."""
-        return self.fields(x)[0]
+        """Drift of the inner equation."""
+        return self.inner.drift(x)
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
-        """Diffusion in the new variables."""
-        return self.fields(x)[1]
-
-    @abstractmethod
-    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
-        """Drift and diffusion in the new variables."""
-
-
-@dataclass(frozen=True, eq=False)
-class AffineSDE(_Transformed):
-    """The equation of z = (x - offset) / scale in time s = time_scale * t, for an SDE of x in time t.
-
-    dz/ds = f(x) / (scale * time_scale); Ito's correction vanishes because the map is affine. A new clock that ticks
-    `time_scale` times faster divides the variance rate by `time_scale`.
-    """
-
-    scale: Float[Array, " dim"]
-    offset: Float[Array, " dim"]
-    time_scale: float = 1.0
-
-    def fields(self, z: Float[Array, "queries dim"]) -> Fields:
-        drift, diffusion = fields(self.inner, z * self.scale + self.offset)
-        return drift / (self.scale * self.time_scale), diffusion / (np.abs(self.scale) * np.sqrt(self.time_scale))
-
-
-@dataclass(frozen=True, eq=False)
-class LogSDE(_Transformed):
-    """The equation of z = ln x for an SDE of positive x: drift f/x - g/(2 x²), diffusion sqrt(g)/x (Ito).
-
-    NaN where exp z is not a positive float64 in every component.
-    """
-
-    def fields(self, z: Float[Array, "queries dim"]) -> Fields:
-        with np.errstate(over="ignore", under="ignore"):
-            x = np.exp(z)
-        x = np.where(x > 0, x, np.nan)
-        drift, diffusion = _fields_where_finite(self.inner, x)
-        return drift / x - 0.5 * (diffusion / x) ** 2, diffusion / x
-
-
-@dataclass(frozen=True, eq=False)
-class ExpSDE(_Transformed):
-    """The equation of x = exp z for an SDE of z: drift x (f + g/2), diffusion x sqrt(g) (Ito). Undoes `LogSDE`.
-
-    NaN where x is not positive in every component; a simulated path that steps there ends.
-    """
+        """Diffusion of the inner equation."""
+        return self.inner.diffusion(x)
 
     def fields(self, x: Float[Array, "queries dim"]) -> Fields:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.log(x)
-        drift, diffusion = _fields_where_finite(self.inner, z)
-        return x * (drift + 0.5 * diffusion**2), x * diffusion
+        """Both."""
+        return fields(self.inner, x)
 
-
-def _fields_where_finite(sde: SDE, x: Float[Array, "queries dim"]) -> Fields:
-    """Drift and diffusion at the finite rows of x, NaN at the others, where the equation is not asked."""
-    drift, diffusion = np.full((2, *x.shape), np.nan)
-    rows = np.all(np.isfinite(x), axis=1)
-    if rows.any():
-        drift[rows], diffusion[rows] = fields(sde, x[rows])
-    return drift, diffusion
+    def correlation(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+        """rho at every location."""
+        return np.tile(self.rho, (len(x), 1, 1))

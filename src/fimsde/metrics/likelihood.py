@@ -9,9 +9,10 @@ import numpy as np
 
 from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, correlation, is_diagonal, noise_factor, whiten
 from fimsde.errors import InvalidObservationsError
 
+_SINGULAR = 1e-7  # pivot of a correlation below which it is singular: the root of the rounding of its entries
 _FARTHEST = 38.0  # standard deviations: erfc(39 / sqrt(2)) is zero in double precision, erfc(38 / sqrt(2)) is not
 
 
@@ -38,7 +39,10 @@ class TransitionLikelihood:
 
 
 def transition_likelihood(sde: SDE, obs: Observations) -> TransitionLikelihood:
-    """Score the steps of observations that took no part in the estimate: dy ~ N(f(y) dtau, g(y) dtau) per component.
+    """Score the steps of observations that took no part in the estimate: dy ~ N(f(y) dtau, g(y) dtau).
+
+    With z = L^-1 ((dy - f dtau) / sqrt(g_ii dtau)) and the factor L of the correlation, the log density is the sum over
+    components of -z²/2 - ln sqrt(g_ii dtau) - ln L_ii - ln(2 pi)/2. A singular correlation has no density.
 
     The density is that of a single Euler step, so a gap must be short against the times on which the equation changes.
     Differences between two equations on the same data mean something; the level depends on the units of the state.
@@ -54,8 +58,17 @@ def transition_likelihood(sde: SDE, obs: Observations) -> TransitionLikelihood:
     with np.errstate(all="ignore"):  # what is not finite is counted
         every_std = diffusion * np.sqrt(dtau)
         is_valid = np.all(np.isfinite(drift) & np.isfinite(diffusion) & (every_std > 0), axis=1)
+        factor = None
+        if not is_diagonal(sde):
+            every_factor = noise_factor(correlation(sde, steps.y))
+            pivots = np.diagonal(every_factor, axis1=1, axis2=2)
+            is_valid &= np.all(np.isfinite(every_factor), axis=(1, 2)) & np.all(pivots > _SINGULAR, axis=1)
+            factor = every_factor[is_valid]
         std = every_std[is_valid]
         residual = (steps.dy[is_valid] - drift[is_valid] * dtau[is_valid]) / std
+        if factor is not None:
+            residual = whiten(factor, residual)
+            std = std * np.diagonal(factor, axis1=1, axis2=2)
         log_density = -0.5 * residual**2 - np.log(std) - 0.5 * np.log(2 * np.pi)  # (valid, dim)
     mean_of_valid = float(log_density.mean()) if is_valid.any() else float("nan")
     return TransitionLikelihood(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, correlation, is_diagonal
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float, Float64
 
@@ -23,6 +23,7 @@ class FieldError:
             are left out; NaN if all are constant.
         relative_diffusion: The same for the diffusion.
         num_locations: Number of locations.
+        correlation: Of the correlation of the noise, over all pairs of components; 0 if both equations are diagonal.
         num_negative: Values of the estimate's diffusion that were NaN, that is, came from a negative g; they entered
             as sqrt(max(0, g)) = 0, as in the paper.
     """
@@ -33,6 +34,7 @@ class FieldError:
     relative_diffusion: float
     num_locations: int
     num_negative: int
+    correlation: float = 0.0
 
 
 def field_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> FieldError:
@@ -61,7 +63,15 @@ def field_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> Fi
         relative_diffusion=_relative(diffusion_error, true_diffusion),
         num_locations=len(x),
         num_negative=int(is_negative.sum()),
+        correlation=_correlation_error(estimate, truth, x),
     )
+
+
+def _correlation_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> float:
+    if is_diagonal(estimate) and is_diagonal(truth):
+        return 0.0
+    i, j = np.triu_indices(truth.dim, 1)
+    return float(np.mean((correlation(estimate, x) - correlation(truth, x))[:, i, j] ** 2))
 
 
 def _relative(error: Float64[Array, " dim"], field: Float64[Array, "queries dim"]) -> float:

@@ -15,7 +15,7 @@ from fimsde.plots.planes import plot_plane, plot_slices
 from fimsde.plots.replays import plot_paths, plot_statistics
 from fimsde.plots.sections import plot_curves, plot_sections
 from fimsde.plots.style import Picture, to_png
-from fimsde.results import Result
+from fimsde.results.result import Result
 
 Kind = Literal["fields", "drift", "diffusion", "potential", "density", "paths", "statistics"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fimsde.analysis.band import Band
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 

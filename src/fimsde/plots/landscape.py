@@ -11,7 +11,7 @@ from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.plots import style
 from fimsde.plots.planes import Extent, draw_image, grey_out, mark_fixed_points
 from fimsde.plots.style import Picture
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 _DEPTH = 10.0  # of a quasi-potential that colours resolve: e^-10 of the largest density

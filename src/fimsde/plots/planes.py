@@ -16,7 +16,7 @@ from fimsde.errors import ConfigError
 from fimsde.plots import style
 from fimsde.plots.bands import BandSettings
 from fimsde.plots.style import Picture
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Bool, Float, Float64
 
 WIDEN = 0.05  # of the range of the data, on every side

@@ -12,11 +12,11 @@ from fimsde.equations.sde import SDE, fields
 from fimsde.plots import style
 from fimsde.plots.bands import BandSettings
 from fimsde.plots.style import Picture
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Bool, Float64
 
 WIDEN = 0.05  # of the range of the data, on both sides
-_NODES = {1: 241, 2: 81, 3: 81}  # of a curve
+_NODES, _ALONE = 81, 241  # of a curve: one of several, and a single one
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def _line(
     low, high = corners
     data = result.observations
     middle = (low + high) / 2 if data is None else np.median(data.values, axis=0)
-    x = np.tile(middle, (_NODES.get(result.dim, 81), 1))
+    x = np.tile(middle, (_ALONE if result.dim == 1 else _NODES, 1))
     x[:, axis] = np.linspace(low[axis], high[axis], len(x))
     band = settings.of(result, x)
     return _Line(

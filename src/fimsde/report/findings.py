@@ -20,7 +20,7 @@ from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
 from fimsde.report.health import Health, health
 from fimsde.report.origin import data_hash, weights_hash
-from fimsde.results import Result
+from fimsde.results.result import Result
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
@@ -96,7 +96,8 @@ class Findings:
                     "explained": {
                         "drift": e.drift_terms.explained.tolist(),
                         "diffusion_sq": e.diffusion_sq_terms.explained.tolist(),
-                    },
+                    }
+                    | ({} if e.correlation_terms is None else {"correlation": e.correlation_terms.explained.tolist()}),
                 }
                 | self._formula_points(),
             )

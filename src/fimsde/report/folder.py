@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.equations.sde import SDE
+from fimsde.data.grid import nodes_per_axis
+from fimsde.equations.sde import SDE, correlation
 from fimsde.errors import InvalidObservationsError
 from fimsde.files.spreadsheet import neutral
 from fimsde.plots import BandSettings
 from fimsde.report.findings import Progress, find
 from fimsde.report.page import Page, make_page, num_steps
-from fimsde.results import Result
+from fimsde.results.result import Result
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
-_NODES = {1: 201, 2: 41, 3: 11}  # per axis of the grid in fields.csv
+_NODES, _MOST_NODES, _ALONE = 1700, 41, 201  # of the grid in fields.csv: in all, per axis, on a line
 _EXTRA = 2  # steps of the bar beside the report
 
 
@@ -70,15 +71,19 @@ def write_result(
 def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
     """Drift and diffusion with bands on a regular grid over the data, one row per node."""
     assert result.observations is not None, "an estimate has its data"
-    x = result.observations.grid(_NODES[result.dim])
+    x = result.observations.grid(nodes_per_axis(result.dim, _NODES, _MOST_NODES, _ALONE))
     drift, diffusion = result.fields(x)
     columns = {"drift": drift, "diffusion": diffusion}
     band = bands.of(result, x)
     if band is not None:
         columns |= {"drift_low": band.drift_low, "drift_high": band.drift_high}
         columns |= {"diffusion_low": band.diffusion_low, "diffusion_high": band.diffusion_high}
-    head = [*result.names, *(f"{what} {name}" for what in columns for name in result.names), "data_nearby"]
+    head = [*result.names, *(f"{what} {name}" for what in columns for name in result.names)]
     numbers = np.concatenate([x, *columns.values()], axis=1)
+    if not result.is_diagonal:
+        i, j = np.triu_indices(result.dim, 1)
+        head += [f"correlation {result.names[a]} {result.names[b]}" for a, b in zip(i, j, strict=True)]
+        numbers = np.concatenate([numbers, correlation(result, x)[:, i, j]], axis=1)
     bad = np.argwhere(~np.isfinite(numbers))
     if len(bad):
         i, j = bad[0]
@@ -88,7 +93,7 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
         )
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
-        writer.writerow(map(neutral, head))
+        writer.writerow(map(neutral, [*head, "data_nearby"]))
         for row, near in zip(numbers.tolist(), result.inside(x).tolist(), strict=True):
             writer.writerow([*map(repr, row), int(near)])
 

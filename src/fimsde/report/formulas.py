@@ -15,8 +15,10 @@ _MINUS = "\N{MINUS SIGN}"
 
 def formula_block(equation: Equation) -> Formula:
     """One line per component; terms are not broken unless they are longer than the page is wide."""
+    groups = [_groups(equation, j) for j in range(equation.dim)]
+    groups += [_correlation_groups(equation, k, pair) for k, pair in formula.pairs(equation)]
     texts = formula.text(equation).splitlines()
-    return Formula(tuple(FormulaLine(_groups(equation, j), text) for j, text in enumerate(texts)))
+    return Formula(tuple(FormulaLine(line, text) for line, text in zip(groups, texts, strict=True)))
 
 
 def terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[str, str, str]]:
@@ -51,6 +53,15 @@ def _groups(equation: Equation, component: int) -> tuple[tuple[Piece, ...], ...]
     g = _enclosed("+ \N{SQUARE ROOT}(", g, ")")
     left = (Piece("d"), _name(equation.names[component]), Piece(" ="))
     return (left, *drift[:-1], (*drift[-1], Piece(" dt")), *g[:-1], (*g[-1], *wiener))
+
+
+def _correlation_groups(equation: Equation, row: int, pair: tuple[int, int]) -> tuple[tuple[Piece, ...], ...]:
+    """dW_i dW_j = rho dt."""
+    assert equation.correlation_terms is not None, "there are pairs"
+    rho = _terms(equation, equation.correlation_terms, row)
+    rho = _enclosed("(", rho, ")") if len(rho) > 1 else rho
+    first, second = (Piece(str(i + 1), "index") for i in pair)
+    return ((Piece("dW"), first, Piece(" dW"), second, Piece(" =")), *rho[:-1], (*rho[-1], Piece(" dt")))
 
 
 def _terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[Piece, ...]]:

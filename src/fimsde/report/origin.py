@@ -9,7 +9,7 @@ import numpy as np
 
 from fimsde._version import __version__
 from fimsde.data.observations import Observations
-from fimsde.results import Result
+from fimsde.results.result import Result
 
 _PACKAGES = ("torch", "numpy", "scipy", "numba")
 

@@ -15,7 +15,7 @@ from fimsde.plots.bands import has_band
 from fimsde.report import sections
 from fimsde.report.blocks import Image, Section
 from fimsde.report.findings import STEPS, Findings, Progress, find
-from fimsde.results import Result
+from fimsde.results.result import Result
 
 SIGNATURE = '<meta name="generator" content="fimsde '  # in every page: how one of ours is known
 _SECTIONS = 8

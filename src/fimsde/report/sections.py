@@ -18,7 +18,7 @@ from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, p
 from fimsde.report.findings import Findings
 from fimsde.report.formulas import formula_block, left_out_text, terms
 from fimsde.report.origin import data_hash, versions, weights_hash
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 _DIGITS = 4

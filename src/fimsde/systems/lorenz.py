@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from fimsde.data.observations import Observations, read
-from fimsde.equations.sde import AffineSDE
+from fimsde.equations.changes import AffineSDE
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import REPORT_SEED, System, simulation_seed, stream

@@ -9,7 +9,7 @@ import pandas as pd
 from fimsde.analysis.box import to_box
 from fimsde.plots import BandSettings, style
 from fimsde.plots.sections import WIDEN
-from fimsde.results import Result
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 _NODES = 121

@@ -18,7 +18,8 @@ from fimsde.interface.columns import Column, look
 from fimsde.plots import BandSettings
 from fimsde.report import Page
 from fimsde.report.folder import num_steps_of_folder, write_result
-from fimsde.results import Result, estimate
+from fimsde.results.make import estimate
+from fimsde.results.result import Result
 
 Progress = Callable[[float, str], object]
 ARCHIVE = "result.zip"

@@ -26,7 +26,7 @@ def demo(
     from fimsde.interface.cli.progress import bar
     from fimsde.plots import BandSettings
     from fimsde.report.folder import num_steps_of_folder, summary, write_result
-    from fimsde.results import estimate
+    from fimsde.results.make import estimate
     from fimsde.systems.canonical import DOUBLE_WELL
 
     with new_folder(out, overwrite=overwrite) as folder:

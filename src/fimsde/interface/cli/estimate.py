@@ -35,7 +35,7 @@ def estimate(
     Example: fimsde estimate tracks.csv --time t --values x,y --path track_id --out result
     """
     from fimsde.plots import BandSettings
-    from fimsde.results import estimate as make
+    from fimsde.results.make import estimate as make
 
     table.check_bands(resamples, level)
     place = _to_origin(origin)

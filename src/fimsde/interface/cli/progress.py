@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 from tqdm import tqdm
 
-from fimsde.equations.sde import SDE, fields
+from fimsde.equations.sde import SDE, correlation, fields, is_diagonal
 from fimsde.shapes import Array, Float
 
 
@@ -32,6 +32,15 @@ class Watched:
     def dim(self) -> int:
         """State dimension."""
         return self._sde.dim
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether its noise is diagonal."""
+        return is_diagonal(self._sde)
+
+    def correlation(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim dim"]:
+        """Correlation of the noise."""
+        return correlation(self._sde, x)
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float[Array, "queries dim"]:
         """Drift f."""

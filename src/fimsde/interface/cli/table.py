@@ -17,7 +17,7 @@ from fimsde.data.observations import Observations, read
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
 
 if TYPE_CHECKING:
-    from fimsde.results import Result
+    from fimsde.results.result import Result
 
 CLOCKS = ("t", "time")
 _PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
@@ -140,14 +140,14 @@ def as_options(sentence: str) -> str:
 
 def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
     """The result in a folder, or the estimate of the observations in a table."""
-    from fimsde.results import estimate
+    from fimsde.results.make import estimate
 
     if not source.is_dir():
         return estimate(read_table(source, columns), find_weights(weights))
     if columns.is_given() or weights is not None:
         raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
     from fimsde.report.folder import SAVED
-    from fimsde.storage import RESULT, load
+    from fimsde.results.storage import RESULT, load
 
     folder = source / SAVED if (source / SAVED).is_dir() else source
     if not (folder / RESULT).exists():

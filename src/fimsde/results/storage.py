@@ -24,7 +24,8 @@ from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
 from fimsde.model.weights import CONFIG, TENSORS
 from fimsde.model.weights import FORMAT_VERSION as WEIGHTS_FORMAT
-from fimsde.results import Result, estimate, fit
+from fimsde.results.make import estimate, fit
+from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 FORMAT_VERSION = 1

@@ -1,12 +1,8 @@
-"""Result: an equation with the data behind it and a way to fit it again; all analyses are its methods.
-
-`estimate`, `fit` and `result` make one: from the recognition model, from a baseline, from any equation. The result
-holds the equation as `sde` and is an equation itself.
-"""
+"""Result: an equation with the data behind it and a way to fit it again; all analyses are its methods."""
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,22 +11,23 @@ import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
 from fimsde.analysis import band as bands
-from fimsde.analysis import check, density, equation, exit_time, fixed_points, potential
+from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
 from fimsde.analysis.band import Band
-from fimsde.analysis.box import Box, checked, to_box
+from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls
+from fimsde.analysis.cells import Cells, make_cells
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
 from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.generator import Cells, make_cells
 from fimsde.analysis.potential import Potential, QuasiPotential
-from fimsde.data.grid import regular_grid
+from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
 from fimsde.data.support import Support, fit_support, to_locations, to_starts
 from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, is_diagonal
+from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64
@@ -38,16 +35,19 @@ from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 
 if TYPE_CHECKING:
-    from fimsde import FIMSDE, EstimatedSDE, FinetuneConfig, Finetuned, Kind, Picture, RunOptions
+    from fimsde import Kind, Picture
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
 Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
 Refit = Callable[[Observations, int], SDE]
+_NODES, _MOST_NODES, _ALONE = 3500, 41, 401  # where a formula without data is fitted: in all, per axis, on a line
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An equation dx = drift(x) dt + diag(diffusion(x)) dW (Ito) with what is known about where it came from.
+    """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
+
+    `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
 
     Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
     component, the shape (queries,) will do.
@@ -106,6 +106,17 @@ class Result:
         normaliser, support = self._support
         return support.contains(normaliser.states(locations))
 
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the noise of different components is independent."""
+        return is_diagonal(self.sde)
+
+    def correlation(self, x: Locations) -> Float64[Array, "queries dim dim"]:
+        """Correlation of the noise of each two components; the identity for diagonal noise. Warns as `drift` does."""
+        locations = to_locations(x, self.dim)
+        self._warn_if_outside(locations)
+        return correlation_of(self.sde, locations)
+
     def diffusion_sq(self, x: Locations) -> Fields:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
@@ -130,7 +141,7 @@ class Result:
             tolerance: Largest error of interpolation, as a share of the size of the field.
             max_nodes: Give up refining before the table has more nodes than this.
         """
-        low, high = to_box(box, self.dim, self.observations, widen=0.25)
+        low, high = to_box(box, self.dim, self.observations, widen=WIDEN)
         return tabulate(self.sde, low, high, tolerance, max_nodes)
 
     def simulate(
@@ -193,7 +204,7 @@ class Result:
         return tuple(kept[:resamples])
 
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
-        """States at which the drift vanishes, with their stability. Up to three dimensions.
+        """States at which the drift vanishes, with their stability.
 
         Args:
             box: Lower and upper corner of where to look; by default those of the data.
@@ -233,8 +244,8 @@ class Result:
             walls: Reflecting walls for infinite sides; by default around the data, a quarter of their range away.
             num_cells: Per axis; 400 in one dimension and 100 in two by default.
         """
-        low, high = self._open_box(box)
-        return exit_time.exit_time(self, low, high, self._walls(walls, low, high), num_cells)
+        low, high = to_open_box(box, self.dim)
+        return exit_time.exit_time(self, low, high, to_walls(walls, low, high, self.observations), num_cells)
 
     def first_passage(
         self, start: float, level: float, *, walls: Box | None = None, num_cells: int | None = None
@@ -268,12 +279,12 @@ class Result:
             max_time: When to stop waiting; by default 50 times what the backward equation says (not in 3-D).
             seed: Seed of the noise.
         """
-        low, high = self._open_box(box)
+        low, high = to_open_box(box, self.dim)
         start = np.atleast_1d(np.array(x0, np.float64))
-        inner = self._walls(None, low, high)
+        inner = to_walls(None, low, high, self.observations)
         if max_time is None:
             if self.dim > 2:
-                raise ConfigError("in three dimensions the time to wait must be given: pass max_time.")
+                raise ConfigError(f"in {self.dim} dimensions the time to wait must be given: pass max_time.")
             max_time = 50 * float(exit_time.exit_time(self, low, high, inner).at(start[None])[0])
         corners = np.where(np.isfinite(low), low, inner[0]), np.where(np.isfinite(high), high, inner[1])
         sde = tabulate(self, *corners) if self.dim <= 2 else self
@@ -290,8 +301,9 @@ class Result:
         """
         nodes = None
         if self.observations is None and box is not None:
-            nodes = regular_grid(*to_box(box, self.dim, None), {1: 401, 2: 41, 3: 15}.get(self.dim, 7))
-        return equation.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
+            num = nodes_per_axis(self.dim, _NODES, _MOST_NODES, _ALONE)
+            nodes = regular_grid(*to_box(box, self.dim, None), num)
+        return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
     def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
         """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
@@ -373,22 +385,6 @@ class Result:
     def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
-    def _open_box(self, box: Box) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
-        """Corners of a box that may be infinite."""
-        if not (isinstance(box, tuple | list) and len(box) == 2):
-            raise ConfigError(f"box is {box!r}; expected a pair (low, high) of corners.")
-        low, high = (np.atleast_1d(np.array(corner, np.float64)) for corner in box)
-        if low.shape != (self.dim,) or high.shape != (self.dim,) or not np.all(low < high):
-            raise ConfigError(f"the box reaches from {low} to {high}; expected {self.dim} number(s) each, low < high.")
-        return checked(low, high)
-
-    def _walls(
-        self, walls: Box | None, low: Float64[Array, " dim"], high: Float64[Array, " dim"]
-    ) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
-        if np.all(np.isfinite(low) & np.isfinite(high)):
-            return low, high
-        return to_box(walls, self.dim, self.observations, widen=0.25)
-
     @cached_property
     def _draws(self) -> dict[int, list[SDE | None]]:
         return {}
@@ -418,99 +414,3 @@ class Result:
                 DataWarning,
                 stacklevel=3,
             )
-
-
-def result(
-    sde: SDE,
-    observations: Observations | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    method: str = "given equation",
-    refit: Refit | None = None,
-) -> Result:
-    """Any equation as a result with all analyses.
-
-    Args:
-        sde: The equation.
-        observations: The data it was fitted to, or is to be compared with.
-        names: One name per component; by default those of the observations, or x1, x2, ...
-        method: How the equation was obtained, for labels.
-        refit: How to fit it to other data, for bands: from observations and a seed to an equation.
-    """
-    if observations is not None and observations.dim != sde.dim:
-        raise ConfigError(f"the equation has {sde.dim} components, the observations {observations.dim}.")
-    if names is None:
-        names = observations.names if observations is not None else [f"x{j + 1}" for j in range(sde.dim)]
-    if len(names) != sde.dim:
-        raise ConfigError(f"{len(names)} names given for {sde.dim} components. Pass one name per component.")
-    time_unit = None if observations is None else observations.time_unit
-    return Result(sde, tuple(names), time_unit, observations, method, refit)
-
-
-def estimate(
-    observations: Observations,
-    model: "FIMSDE | str | Path | None" = None,
-    *,
-    origin: Float[Array, " dim"] | Sequence[float] | None = None,
-) -> Result:
-    """Estimate the stochastic differential equation behind the observations.
-
-    Args:
-        observations: What `fimsde.read` returns.
-        model: A model, or the folder of its weights; by default the weights that come with the package.
-        origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
-            in the units of the data. Primed models use it; without it the place is averaged over.
-
-    Returns:
-        The equation in the units of the data, per unit of their time; `.sde` is the `EstimatedSDE`.
-    """
-    from fimsde import estimation  # needs torch
-
-    return of_estimate(estimation.estimate_sde(observations, model, origin=origin), observations)
-
-
-def of_estimate(sde: "EstimatedSDE", observations: Observations) -> Result:
-    """An estimate with the data that it was made of."""
-    from fimsde import estimation  # needs torch
-
-    names, unit = observations.names, observations.time_unit
-    return Result(sde, names, unit, observations, estimation.METHOD, partial(estimation.estimate_again, sde))
-
-
-def fit(observations: Observations, method: str, *, seed: int = 0) -> Result:
-    """Estimate the equation behind the observations by one of the baselines.
-
-    Args:
-        observations: What `fimsde.read` returns.
-        method: For instance "kramers-moyal", "bisde-scaled" or "sparsegp-improved"; `fimsde.methods.NAMES` has all of
-            them.
-        seed: Of methods that draw random numbers.
-    """
-    from fimsde.methods import find_method  # needs torch
-
-    found = find_method(method)
-    sde = found.fit(observations, seed)
-    names, unit = observations.names, observations.time_unit
-    return Result(sde, names, unit, observations, found.title, found.fit, recipe=(method, seed))
-
-
-def finetune(
-    model: "FIMSDE | str | Path | None",
-    observations: Observations,
-    config: "FinetuneConfig | None" = None,
-    *,
-    out: str | Path | None = None,
-    resume: bool = False,
-    until: int | None = None,
-    options: "RunOptions | None" = None,
-) -> "Finetuned[Result]":
-    """Adapt a model to observations; its estimate of them is `.sde` of what is returned.
-
-    Arguments as for `fimsde.train.finetune.run.finetune`.
-    """
-    from fimsde.train.finetune import run  # needs torch
-    from fimsde.train.finetune.result import Finetuned
-
-    found = run.finetune(model, observations, config, out=out, resume=resume, until=until, options=options)
-    parts = {part.name: getattr(found, part.name) for part in fields(found)}
-    return Finetuned(**parts | {"sde": of_estimate(found.sde, observations)})
