@@ -35,7 +35,7 @@ _EVERY_COMPARE, _EVERY_SAVE, _EVERY_COMMAND, _EVERY_FULL = 23, 31, 397, 151  # w
 _RESAMPLES = 3
 _BLOCK = 50  # tables between two lines of a long run
 _CHEAP = {  # what takes longest, on coarser grids and with fewer paths; every `_EVERY_FULL`-th table has all of it
-    fixed_points: {"_NODES": {1: 61, 2: 9, 3: 5}},
+    fixed_points: {"_NODES": 125, "_MOST_NODES": 9, "_ALONE": 61},
     check: {"_SIMULATED": 3, "_STEPS": 10, "table_around": lambda sde, observations: (sde, 0.0)},
 }
 

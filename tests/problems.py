@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,63 @@ class GeometricBrownianMotion:
 
     def exact(self, x0, time, brownian):
         return x0 * np.exp((self.mu - self.sigma**2 / 2) * time + self.sigma * brownian)
+
+
+@dataclass(frozen=True)
+class CorrelatedOrnsteinUhlenbeck:
+    """dx = -A x dt + diag(sigma) dB with Brownian motions B of correlation rho: any number of components."""
+
+    pull: np.ndarray
+    sigma: np.ndarray
+    rho: np.ndarray
+
+    @property
+    def dim(self):
+        return len(self.sigma)
+
+    @property
+    def covariance_rate(self):
+        return np.outer(self.sigma, self.sigma) * self.rho
+
+    def drift(self, x):
+        return -x @ self.pull.T
+
+    def diffusion(self, x):
+        return np.tile(self.sigma, (len(x), 1))
+
+    def correlation(self, x):
+        return np.tile(self.rho, (len(x), 1, 1))
+
+    def euler_moments(self, x0, steps):
+        """Mean and covariance of the Euler chain: exact at any step size."""
+        mean, covariance = x0, np.zeros((self.dim, self.dim))
+        for h in steps:
+            ahead = np.eye(self.dim) - h * self.pull
+            mean, covariance = ahead @ mean, ahead @ covariance @ ahead.T + h * self.covariance_rate
+        return mean, covariance
+
+    def stationary_covariance(self):
+        """A C + C A' = g (Lyapunov)."""
+        return linalg.solve_continuous_lyapunov(self.pull, self.covariance_rate)
+
+
+@dataclass(frozen=True)
+class CorrelatedGeometricBrownianMotion:
+    """dx_i = mu_i x_i dt + sigma_i x_i dB_i with Brownian motions of correlation rho."""
+
+    mu: np.ndarray
+    sigma: np.ndarray
+    rho: np.ndarray
+
+    @property
+    def dim(self):
+        return len(self.sigma)
+
+    def drift(self, x):
+        return self.mu * x
+
+    def diffusion(self, x):
+        return self.sigma * x
+
+    def correlation(self, x):
+        return np.tile(self.rho, (len(x), 1, 1))

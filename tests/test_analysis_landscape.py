@@ -9,9 +9,10 @@ from scipy.linalg import solve_continuous_lyapunov
 
 import fimsde
 from checks import check_cdf, check_slope
+from fimsde.analysis.cells import Cells, make_cells
 from fimsde.analysis.density import stationary_density
 from fimsde.analysis.exit_time import simulate_exit, suggested_step
-from fimsde.analysis.generator import Cells, make_cells, make_generator
+from fimsde.analysis.generator import make_generator
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.systems import canonical

@@ -1,4 +1,4 @@
-"""Maps of drift and diffusion: the plane of a 2-D equation, slices through the median of the data in 3-D."""
+"""Maps of drift and diffusion: the plane of a 2-D equation, slices through the median of the data in more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from fimsde.analysis.band import Band
 from fimsde.analysis.box import Box, to_box
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.data.grid import regular_grid
+from fimsde.equations.sde import correlation, covariance_rate
 from fimsde.errors import ConfigError
 from fimsde.plots import style
 from fimsde.plots.bands import BandSettings
@@ -23,6 +24,7 @@ WIDEN = 0.05  # of the range of the data, on every side
 _NODES = 61  # per axis of a map
 _BAND_NODES = 25  # per axis of the map of the band, whose fields are evaluated once per resample
 _SHOWN = (2, 98)  # percent of the supported values that the colours resolve
+_ELLIPSES = 7  # per axis of the plane
 _MOST_DOTS = 1500  # observed states drawn
 
 Extent = tuple[float, float, float, float]  # ends of the horizontal, then of the vertical axis
@@ -65,8 +67,9 @@ def plot_plane(result: Result, *, box: Box | None = None, bands: BandSettings | 
     plane = read_plane(result, (0, 1), low, high)
     settings = bands or BandSettings()
     band = settings.of(result, regular_grid(low, high, _BAND_NODES))
-    figure = style.new_figure(8.6 if band else 8.2)
-    (stream, second), drift, diffusion = figure.subplots(3, 2, sharex=True, sharey=True)
+    figure = style.new_figure((8.6 if band else 8.2) * (1.0 if result.is_diagonal else 4 / 3))
+    num_rows = 3 if result.is_diagonal else 4
+    (stream, second), drift, diffusion, *noise = figure.subplots(num_rows, 2, sharex=True, sharey=True)
     _draw_stream(stream, plane, result)
     if band is None:
         _draw_observed(second, plane, result)
@@ -77,9 +80,12 @@ def plot_plane(result: Result, *, box: Box | None = None, bands: BandSettings | 
         label = style.diffusion_label(result.names[j], result.time_unit)
         _draw_map(diffusion[j], plane, plane.diffusion[..., j], label, False)
     drawn = mark_fixed_points(stream, result.fixed_points((low, high)))
-    for axes in (stream, drift[0], diffusion[0]):
+    for rho, ellipses in noise:
+        _draw_correlation(rho, plane, result)
+        _draw_ellipses(ellipses, plane, result)
+    for axes in (stream, drift[0], diffusion[0], *(row[0] for row in noise)):
         axes.set_ylabel(style.state_label(result.names[1]))
-    for axes in diffusion:
+    for axes in noise[-1] if noise else diffusion:
         axes.set_xlabel(style.state_label(result.names[0]))
     style.legend_below(figure, stream if drawn else second)
     return figure
@@ -87,24 +93,30 @@ def plot_plane(result: Result, *, box: Box | None = None, bands: BandSettings | 
 
 @matplotlib.rc_context(style.LOOK)
 def plot_slices(result: Result, *, box: Box | None = None) -> Picture:
-    """An equation in three dimensions on three planes through the median of the data: drift and size of the diffusion.
+    """An equation on planes through the median of the data: drift and size of the diffusion.
+
+    Three components make three planes; of more, each is on one plane, with its neighbour.
 
     Args:
         result: The equation.
         box: Corners of the slices; by default those of the data and a little more.
     """
-    if result.dim != 3:
-        raise ConfigError(f"the equation has {result.dim} components; slices show three. See plot_plane and plot().")
-    low, high = to_box(box, 3, result.observations, WIDEN)
-    figure = style.new_figure(8.6)
-    for (left, right), pair in zip(figure.subplots(3, 2), ((0, 1), (0, 2), (1, 2)), strict=True):
+    if result.dim < 3:
+        raise ConfigError(
+            f"the equation has {result.dim} components; slices show three or more. See plot_plane, plot()."
+        )
+    low, high = to_box(box, result.dim, result.observations, WIDEN)
+    pairs = _pairs_shown(result.dim)
+    figure = style.new_figure(8.6 / 3 * len(pairs))
+    for (left, right), pair in zip(figure.subplots(len(pairs), 2, squeeze=False), pairs, strict=True):
         plane = read_plane(result, pair, low, high)
         _draw_stream(left, plane, result)
         size = _in_deviations(plane.diffusion, result, plane)
         per_time = f"std / √{result.time_unit or 'time'}"
         _draw_map(right, plane, size, f"size of the diffusion √g ({per_time})", False)
-        other = next(k for k in range(3) if k not in pair)
-        at = f"{style.split_unit(result.names[other])[0]} = {_middle(result, low, high)[other]:.3g}"
+        others = [k for k in range(result.dim) if k not in pair]
+        at = f"{style.split_unit(result.names[others[0]])[0]} = {_middle(result, low, high)[others[0]]:.3g}"
+        at = at if len(others) == 1 else "the median of the others"
         left.set_title(f"drift at {at}")
         right.set_title(f"diffusion at {at}")
         for axes in (left, right):
@@ -112,6 +124,13 @@ def plot_slices(result: Result, *, box: Box | None = None) -> Picture:
             axes.set_ylabel(style.state_label(result.names[pair[1]]))
     style.legend_below(figure, left)
     return figure
+
+
+def _pairs_shown(dim: int) -> list[tuple[int, int]]:
+    """All three pairs of three components; of more, neighbours, so that every component is shown."""
+    if dim == 3:
+        return [(0, 1), (0, 2), (1, 2)]
+    return [(k, k + 1) if k + 1 < dim else (k - 1, k) for k in range(0, dim, 2)]
 
 
 def read_plane(
@@ -187,6 +206,31 @@ def _draw_stream(axes: Axes, plane: Plane, result: Result) -> None:
     grey_out(axes, plane.inside, plane.extent, alpha=0.88)
     axes.set_title("drift")
     axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:])
+
+
+def _draw_correlation(axes: Axes, plane: Plane, result: Result) -> None:
+    """The correlation of the noise of the two components, always from -1 to 1."""
+    rho = correlation(result, regular_grid(plane.low, plane.high, _NODES))[:, 0, 1].reshape(_NODES, _NODES)
+    draw_image(axes, rho, plane.extent, TwoSlopeNorm(0.0, -1.0, 1.0), style.SIGNED, "correlation of the noise")
+    grey_out(axes, plane.inside, plane.extent)
+
+
+def _draw_ellipses(axes: Axes, plane: Plane, result: Result) -> None:
+    """What noise alone does in a short time: ellipses of one standard deviation, the longest as wide as a step."""
+    x = regular_grid(plane.low, plane.high, _ELLIPSES + 2)
+    x = x[np.all((x > plane.low) & (x < plane.high), axis=1)]
+    x = x[result.inside(x)]
+    _draw_dots(axes, result, plane.axes)
+    if len(x):
+        width = (plane.high - plane.low) / (_ELLIPSES + 1)
+        values, vectors = np.linalg.eigh(covariance_rate(result, x) / np.outer(width, width))
+        reach = np.sqrt(np.maximum(values, 0.0) / max(values.max(), np.finfo(np.float64).tiny)) / 2
+        turn = np.linspace(0, 2 * np.pi, 49)
+        circle = np.stack([np.cos(turn), np.sin(turn)])
+        for centre, v, r in zip(x, vectors, reach, strict=True):
+            axes.plot(*(centre[:, None] + width[:, None] * ((v * r) @ circle)), color=style.ESTIMATE, lw=0.9, zorder=4)
+    grey_out(axes, plane.inside, plane.extent, alpha=0.88)
+    axes.set_title("shape of the noise")
 
 
 def _draw_band(axes: Axes, plane: Plane, result: Result, band: Band) -> None:

@@ -119,15 +119,13 @@ def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Fin
     """Analyse a result.
 
     Args:
-        result: Any result with observations, of up to three components.
+        result: Any result with observations.
         seed: Seed of simulations and checks.
         progress: Called with a few words after every one of `STEPS`.
     """
     observations = result.observations
     if observations is None:
         raise ConfigError("a report needs observations, and this equation has none. Pass them to fimsde.result.")
-    if result.dim > 3:
-        raise ConfigError(f"the equation has {result.dim} components; a report shows up to three.")
     checked(*observations.box())
     tell = progress or (lambda label: None)
 

@@ -27,7 +27,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 def weights_hash(result: Result) -> str | None:
     """SHA-256 of the weights, that of the file model.safetensors they come from; None for an equation without any."""
-    model: Any = getattr(result.sde, "model", None)
+    model: Any = getattr(result.fitted, "model", None)
     return None if model is None else model_hash(model)
 
 

@@ -71,7 +71,7 @@ def write_report(
     """Write a page about a result and its data.
 
     Args:
-        result: Any result with observations, of up to three components.
+        result: Any result with observations.
         path: The file.
         bands: How bands are made.
         seed: Seed of simulations and checks.

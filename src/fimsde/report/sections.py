@@ -60,6 +60,7 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
             "The equation is dx = f(x) dt + diag(√g(x)) dW in the sense of Ito, in the units of the data. The drift f "
             "is the mean rate of change; the diffusion √g is the root of the variance rate. Grey is where no data are "
             "nearby: there, values are extrapolated."
+            + ("" if result.is_diagonal else " The noise of different components is correlated.")
         )
     ]
     if has_band(result) and bands.resamples:

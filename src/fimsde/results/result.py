@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
 from fimsde.data.support import Support, fit_support, to_locations, to_starts
 from fimsde.data.transitions import to_transitions
-from fimsde.equations.sde import SDE, is_diagonal
+from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
@@ -75,6 +75,22 @@ class Result:
         """State dimension."""
         return len(self.names)
 
+    @property
+    def fitted(self) -> SDE:
+        """The equation as its method gave it: without a correlation that was set afterwards."""
+        return self.sde.inner if isinstance(self.sde, CorrelatedSDE) else self.sde
+
+    def with_correlation(self, rho: Float[Array, "dim dim"]) -> "Result":
+        """The same drift and diffusion with noise of this correlation, everywhere.
+
+        Args:
+            rho: Correlation of the noise of each two components.
+        """
+        matrix = np.array(rho, np.float64)
+        refit = self.refit
+        again = None if refit is None else lambda obs, seed: CorrelatedSDE(refit(obs, seed), matrix)
+        return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=again)
+
     def drift(self, x: Locations) -> Fields:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
         locations = to_locations(x, self.dim)
@@ -98,7 +114,7 @@ class Result:
         Everywhere if there are no data.
         """
         locations = to_locations(x, self.dim)
-        own = getattr(self.sde, "supports", None)
+        own = getattr(self.fitted, "supports", None)
         if own is not None:
             return own(locations)
         if self.observations is None:
@@ -112,10 +128,8 @@ class Result:
         return is_diagonal(self.sde)
 
     def correlation(self, x: Locations) -> Float64[Array, "queries dim dim"]:
-        """Correlation of the noise of each two components; the identity for diagonal noise. Warns as `drift` does."""
-        locations = to_locations(x, self.dim)
-        self._warn_if_outside(locations)
-        return correlation_of(self.sde, locations)
+        """Correlation of the noise of each two components; the identity for diagonal noise. Never warns."""
+        return correlation_of(self.sde, to_locations(x, self.dim))
 
     def diffusion_sq(self, x: Locations) -> Fields:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
@@ -123,7 +137,7 @@ class Result:
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
         """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
-        own = getattr(self.sde, "uncertainty", None)
+        own = getattr(self.fitted, "uncertainty", None)
         if own is None:
             raise ConfigError(f"{self.method} states no uncertainty of its own; band(x) measures it by bootstrap.")
         return own(to_locations(x, self.dim))

@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 
 from fimsde.data.observations import Observations, read
+from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.estimation import EstimatedSDE
 from fimsde.files.outputs import write_folder
@@ -49,7 +50,7 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         "time_unit": result.time_unit,
     }
     files: dict[str, bytes] = {}
-    sde = result.sde
+    sde = result.fitted
     if isinstance(sde, EstimatedSDE):
         record |= {"kind": "estimate", "origin": None if sde.origin is None else sde.origin.tolist()}
         files |= _weights(sde.model)
@@ -57,6 +58,8 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         record |= {"kind": "baseline", "recipe": list(result.recipe)}
     else:
         raise CheckpointError(f"this result ({result.method}) was not made by name. {_ADVICE}")
+    if isinstance(result.sde, CorrelatedSDE):
+        record |= {"correlation": result.sde.rho.tolist()}
     x = _probes(observations)
     drift, diffusion = result.fields(x)
     files[OBSERVATIONS] = safetensors.numpy.save(
@@ -96,6 +99,8 @@ def load(folder: str | Path, *, device: str = "cpu") -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # said when the result was made
         result = _made_again(folder, record, observations, device)
+        if "correlation" in record:
+            result = result.with_correlation(_to_correlation(folder, record["correlation"], observations.dim))
     _compare(result, answers)
     return result
 
@@ -120,6 +125,16 @@ def _made_again(folder: Path, record: dict[str, Any], observations: Observations
             return fit(observations, method, seed=seed)
         case _:
             raise CheckpointError(f"{folder / RESULT} describes no result that this fimsde knows. Estimate again.")
+
+
+def _to_correlation(folder: Path, rows: object, dim: int) -> Float64[Array, "dim dim"]:
+    try:
+        rho = np.array(rows, np.float64)
+    except (TypeError, ValueError):
+        rho = np.empty(0)
+    if rho.shape != (dim, dim):
+        raise CheckpointError(f"{folder / RESULT} has no {dim} x {dim} numbers as correlation. Estimate again.")
+    return rho
 
 
 def _read_observations(folder: Path, record: dict[str, Any]) -> tuple[Observations, Float64[Array, "2 probes dim"]]:
