@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
 from fimsde.equations.changes import AffineSDE, ExpSDE, LogSDE
-from fimsde.equations.sde import SDE, FunctionSDE
+from fimsde.equations.sde import SDE, CorrelatedSDE, FunctionSDE
 from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
 from fimsde.simulate import Paths, simulate
 
@@ -63,14 +63,12 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "load",
     "plot",
     "BandSettings",
-    "Kind",
-    "Picture",
     "write_report",
-    "RunOptions",
     "simulate",
     "Paths",
     "SDE",
     "FunctionSDE",
+    "CorrelatedSDE",
     "AffineSDE",
     "LogSDE",
     "ExpSDE",
