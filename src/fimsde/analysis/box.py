@@ -1,6 +1,6 @@
 """Where an analysis looks: a box, and the fields inside it."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fimsde.shapes import Array, Bool, Float, Float64
 Corner = float | Float[Array, " dim"]
 
 
+@runtime_checkable
 class Supported(SDE, Protocol):
     """An equation that knows its data and where they support it."""
 

@@ -1,7 +1,7 @@
 """Sparse polynomials with what is known about their coefficients: errors of terms that were kept and left out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import stats
@@ -112,6 +112,7 @@ def largest_size(
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))
 
 
+@runtime_checkable
 class Written(Protocol):
     """What is written down of an equation: polynomials in x - origin for drift and variance rate, and names."""
 
