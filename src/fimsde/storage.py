@@ -6,7 +6,6 @@ method, which gives the same answers, on the same machine bit for bit; what the 
 
 import json
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
+from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.estimation import EstimatedSDE
@@ -42,7 +42,7 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         )
     record: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
-        "fimsde": version("fimsde"),
+        "fimsde": __version__,
         "method": result.method,
         "names": list(result.names),
         "time_unit": result.time_unit,

@@ -333,7 +333,7 @@ def test_a_checkpoint_holds_all_there_is(saved):
     record = json.loads((saved / "step-000000007" / "state.json").read_text())
     assert record["step"] == 7
     assert record["settings"] == SETTINGS
-    assert set(record["versions"]) == {"fimsde", "torch", "numpy", "python"}
+    assert set(record["versions"]) == {"fimsde", "Python", "torch", "numpy", "scipy", "numba", "machine"}
     names = safetensors.torch.load((saved / "step-000000007" / "state.safetensors").read_bytes())
     kinds = {name.split(".")[0] for name in names}
     moments = {name.split(".")[2] for name in names if name.startswith("optimiser")}

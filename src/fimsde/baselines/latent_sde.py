@@ -5,7 +5,6 @@ Sampling encodes the *whole* reference path to choose the latent start, where ot
 say so next to any table.
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +32,7 @@ from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
+from fimsde.files.identities import paths_hash
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import Paths
 
@@ -278,8 +278,7 @@ def _generator(seed: int, *key: int) -> torch.Generator:
 
 def _describe_run(paths: Observations, settings: LatentSDESettings, seed: int) -> dict[str, str]:
     kept = {name: value for name, value in asdict(settings).items() if name not in _FREE_LATER}
-    data = hashlib.sha256(paths.values.tobytes() + paths.times.tobytes() + paths.path_starts.tobytes())
-    return {"settings": json.dumps(kept), "seed": str(seed), "data": data.hexdigest()}
+    return {"settings": json.dumps(kept), "seed": str(seed), "data": paths_hash(paths)}
 
 
 def _paths(reference: Observations, values: Float64[Array, "paths times dim"]) -> Paths:

@@ -5,20 +5,18 @@ its nodes follow from the box and targets anywhere from the coefficients; what i
 that a reader in another language can train without evaluating polynomials.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, comb, prod
-from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
 from fimsde.errors import DatasetError
-from fimsde.files.write import write_file
+from fimsde.files.identities import sha256
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.corruption import Corruption
 from fimsde.prior.equation import Equation
@@ -124,11 +122,8 @@ def shard_bytes(shard: Shard, identity: str) -> bytes:
 
 
 def _digest(header: Mapping[str, object], tensors: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(f"{header['dataset']} {header['first']}".encode())
-    for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).data)
-    return digest.hexdigest()
+    described = ((f"{name} {tensor.dtype} {tensor.shape}", tensor) for name, tensor in sorted(tensors.items()))
+    return sha256(f"{header['dataset']} {header['first']}", *(part for pair in described for part in pair))
 
 
 def parse_shard(content: bytes, config: PriorConfig, identity: str, first: int, name: str) -> Shard:
@@ -168,14 +163,3 @@ def _offsets(config: PriorConfig, tensors: Mapping[str, Array], name: str) -> di
         if offsets[key][-1] != len(tensors[key]):
             raise DatasetError(f"shard {name}: {key} has {len(tensors[key])} numbers; expected {offsets[key][-1]}.")
     return offsets
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """`write_file` with an error that says how to go on."""
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise DatasetError(
-            f"cannot write {path.name} in {path.parent}: {error.strerror}. "
-            "What is finished stays valid; free space or restore permissions, and run the same command again."
-        ) from error

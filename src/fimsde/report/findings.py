@@ -18,8 +18,9 @@ from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.replay import Replay, replay
 from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
+from fimsde.files.identities import data_hash
 from fimsde.report.health import Health, health
-from fimsde.report.origin import data_hash, weights_hash
+from fimsde.report.origin import weights_hash
 from fimsde.results import Result
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ consecutive folds, each held out once; the held-out fold is cut into ten consecu
 equal although missing rows were dropped and nights skipped, as in the published experiment.
 """
 
-import hashlib
 import io
 import os
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 
 from fimsde.data.observations import Observations, read
 from fimsde.errors import DatasetError
+from fimsde.files.identities import sha256
 from fimsde.shapes import Array, Float64
 
 FOLDS = 5
@@ -167,7 +167,7 @@ def _stored_values(series: Series, folder: str | Path | None) -> Float64[Array, 
             f"{str(file)!r} cannot be read ({error.strerror}). Expected the {series.title.lower()} series there: pass "
             f"folder=, or set {FOLDER_VARIABLE} to the folder with {', '.join(f'{s.name}.csv' for s in REAL_WORLD)}."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
+    found = sha256(content)
     if found != series.sha256:
         raise DatasetError(
             f"{str(file)!r} has the SHA-256 checksum {found}; expected {series.sha256}. The published splits belong to "
