@@ -13,10 +13,10 @@ from fimsde._version import __version__
 from fimsde.baselines import latent_sde
 from fimsde.errors import ConfigError, DatasetError
 from fimsde.estimation import BUNDLED, bundled_model
+from fimsde.files.growing import begun
 from fimsde.files.identities import data_hash, file_hash, fingerprint, model_hash, paths_hash, settings_hash, sha256
 from fimsde.files.renamed import renamed
 from fimsde.files.settings import differences, read_settings, to_mapping, to_toml
-from fimsde.files.stages import begun
 from fimsde.files.versions import versions
 from fimsde.files.write import write_file
 from fimsde.methods import finetuned

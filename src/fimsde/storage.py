@@ -27,10 +27,11 @@ from fimsde.model.weights import FORMAT_VERSION as WEIGHTS_FORMAT
 from fimsde.results import Result, estimate, fit
 from fimsde.shapes import Array, Float64
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
-_PROBES = 16  # states at which the answers are remembered
-_SAME = 1e-3  # of the size of the fields: other processors and libraries round differently
+_PROBES = 16  # states at which the answers are remembered; by hand
+# of the size of the fields: other processors and libraries round differently, and a change of the model shows; by hand
+_SAME = 1e-3
 
 
 def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None:

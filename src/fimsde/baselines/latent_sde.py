@@ -36,7 +36,8 @@ from fimsde.files.identities import paths_hash
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import Paths
 
-_SAME_GRID = 1e-6  # share of the duration by which the times of two paths may differ and still be one grid
+# share of the duration by which the times of two paths may differ and still be one grid; by hand: seven digits
+_SAME_GRID = 1e-6
 _FREE_LATER = {"iterations", "sample_dt", "sample_solver"}  # settings that two calls sharing a checkpoint may change
 
 

@@ -17,7 +17,7 @@ from fimsde.files.ownership import adopt, is_ours, mark, remove_ours
 from fimsde.files.place import no_place
 from fimsde.files.write import sync
 
-_SIGNED = 4096  # bytes at the beginning of a file in which its signature stands
+_SIGNED = 4096  # bytes at the beginning of a file in which its signature stands; by hand: ours sign in the first lines
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from fimsde.files.settings import build, check, read_settings, to_mapping, to_toml
 
-MAX_DIM = 10
+MAX_DIM = (
+    10  # by hand, as the next two: far beyond the paper (3 components, degree 4); a hostile config is stopped here
+)
 MAX_DEGREE = 10
-_LARGEST_EQUATION = 10_000_000  # numbers in the paths of one equation; a hostile config is stopped here
+_LARGEST_EQUATION = 10_000_000  # numbers in the paths of one equation: 40 MB
 
 
 @dataclass(frozen=True)

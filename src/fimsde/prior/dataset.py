@@ -16,7 +16,7 @@ from fimsde.files.identities import sha256
 from fimsde.files.lock import LOCK, only_one
 from fimsde.files.settings import differences, to_mapping
 from fimsde.files.write import partial_files, write_file
-from fimsde.prior.equation import Equation, draw_equation
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.prior.manifest import (
     MANIFEST_FILE,
     SETTINGS_FILE,
@@ -182,7 +182,7 @@ class Dataset:
     def __len__(self) -> int:
         return self.manifest.settings.num_equations
 
-    def __getitem__(self, index: int) -> Equation:
+    def __getitem__(self, index: int) -> DrawnEquation:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of a data set with {len(self)} equations")
         shard, position = divmod(index, self.manifest.settings.shard_size)

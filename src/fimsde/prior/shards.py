@@ -19,7 +19,7 @@ from fimsde.errors import DatasetError
 from fimsde.files.identities import sha256
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.corruption import Corruption
-from fimsde.prior.equation import Equation
+from fimsde.prior.equation import DrawnEquation
 from fimsde.prior.locations import nodes_per_axis
 from fimsde.prior.polynomials import PolynomialSDE
 from fimsde.shapes import Array
@@ -71,7 +71,7 @@ class Shard:
     def __len__(self) -> int:
         return len(self.tensors["dim"])
 
-    def equation(self, position: int) -> Equation:
+    def equation(self, position: int) -> DrawnEquation:
         """The equation at a position in this shard; equal in every bit to `draw_equation`."""
         setting = self.config.settings[self.tensors["setting"][position]]
         shapes = _shapes(self.config, int(self.tensors["dim"][position]), setting)
@@ -81,7 +81,7 @@ class Shard:
         }
         num_values = setting.num_paths * setting.num_times
         mask = np.unpackbits(part.pop("mask"), count=num_values).astype(np.bool_)
-        return Equation(
+        return DrawnEquation(
             index=self.first + position,
             sde=PolynomialSDE(part.pop("drift_coefficients"), part.pop("diffusion_coefficients")),
             setting=setting,
@@ -94,7 +94,7 @@ class Shard:
         )
 
 
-def pack(config: PriorConfig, equations: Sequence[Equation]) -> Shard:
+def pack(config: PriorConfig, equations: Sequence[DrawnEquation]) -> Shard:
     """Equations that follow each other as the arrays of a shard."""
     number = {setting: number for number, setting in enumerate(config.settings)}
     polynomials = [e.sde for e in equations if isinstance(e.sde, PolynomialSDE)]  # all: see `DatasetSettings`

@@ -17,9 +17,8 @@ from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
-from fimsde.report.findings import Findings
+from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import formula_block, left_out_text, terms
-from fimsde.report.origin import weights_hash
 from fimsde.results import Result
 from fimsde.shapes import Array, Float64
 

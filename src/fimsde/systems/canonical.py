@@ -19,6 +19,7 @@ from fimsde.errors import ConfigError, DatasetError
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import simulate
 
+# The paper's protocol (section 5.1, appendix G.1); the pieces, and 20 nodes in 3-D, are those of the authors' code.
 REPETITIONS = 5  # independent contexts, each with its own reference
 PIECES, PIECE_LENGTH = 100, 500  # of a reference trajectory
 NODES_PER_AXIS = {1: 1024, 2: 32, 3: 20}  # of the grid on which drift and diffusion are compared, by dimension

@@ -19,7 +19,8 @@ def _hill_production(x: Float[Array, "queries 1"]) -> Float[Array, "queries 1"]:
     return 0.2 + 2 * fourth / (1 + fourth)
 
 
-_MULLER_BROWN = np.array(  # depth, curvatures xx, xy, yy, and centre of the four Gaussians; potential divided by 20
+# Mueller and Brown (1979), Theor. Chim. Acta 53, potential divided by 20
+_MULLER_BROWN = np.array(  # depth, curvatures xx, xy, yy, and centre of the four Gaussians
     [
         [-10.0, -1.0, 0.0, -10.0, 1.0, 0.0],
         [-5.0, -1.0, 0.0, -10.0, 0.0, 0.5],

@@ -23,8 +23,8 @@ from fimsde.files.settings import differences
 from fimsde.files.versions import versions
 from fimsde.model.untrusted import non_finite, raise_all, read_header, read_json, read_tensors, refuse_pickles
 
-FORMAT_VERSION = 1
-KEPT = 2  # checkpoints; older ones are removed
+FORMAT_VERSION = 1  # raised when versions before could not read what is written
+KEPT = 2  # checkpoints; older ones are removed. If the last is damaged, one is left
 _TENSORS, _STATE = "state.safetensors", "state.json"
 _NAME = re.compile(r"step-(\d{9})")
 

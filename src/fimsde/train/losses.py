@@ -16,7 +16,7 @@ from fimsde.model.rollout import rollout
 from fimsde.simulate import euler_step
 
 Reduction = Literal["paper", "authors"]
-_FLOOR = 1e-10  # of diffusion and step length inside the likelihood; normalised units
+_FLOOR = 1e-10  # of diffusion and step length inside the likelihood, normalised units: that of the authors' code
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State
 from fimsde.train.finetune.config import FinetuneConfig, Parameters
 from fimsde.train.finetune.data import ScoredBatches, Windows, split
+from fimsde.train.finetune.gain import paired_gain
 from fimsde.train.finetune.objective import Choice, WindowObjective, choose
 from fimsde.train.finetune.parameters import Learner, free, merged, with_correction
-from fimsde.train.finetune.proof import paired_gain
 from fimsde.train.finetune.result import Ended, Finetuned, Judgement
 from fimsde.train.finetune.start import first_guess
 from fimsde.train.log import read_log
@@ -36,8 +36,8 @@ from fimsde.train.losses import ScoredSteps
 from fimsde.train.processes import Processes
 from fimsde.train.run_folder import CHECKPOINTS, CURVE, REPORT, WEIGHTS, check_place, clear, goes_on
 
-_LOST = 3  # simulated paths of 64 that may leave the data: tails are heavy
-_STATES = 5000  # at which the coordinates of a correction are set
+_LOST = 3  # simulated paths of 64 that may leave the data, 5 %: tails are heavy; by hand
+_STATES = 5000  # at which the coordinates of a correction are set; by hand: bounds seconds
 
 
 def finetune(

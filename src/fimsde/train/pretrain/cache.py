@@ -28,15 +28,16 @@ from fimsde.files.settings import differences
 from fimsde.files.workers import process_pool
 from fimsde.files.write import partial_files, write_file
 from fimsde.model.banks import Banks
-from fimsde.prior.equation import Equation, draw_equation
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import NEXT, PICK, SHARD, Batch, draw_example, gather
 from fimsde.train.processes import Part
 
-SHARD_SIZE = 64  # equations per file, about 2 MB
-STORED_QUERIES = 256  # locations per equation, of which a step reads some
+SHARD_SIZE = 64  # equations per file, about 2 MB; by hand
+STORED_QUERIES = 256  # locations per equation, of which a step reads some: five times the 48 of the preset; by hand
 _SETTINGS = "cache.json"
 _FORMAT = 9  # changes whenever the same settings would give other bytes
+# the arrays of a bank with an axis of cells
 _CELLS = ("place", "time", "residual", "variation", "expected", "local_drift", "local_diffusion_sq", "mask")
 _BANKS = tuple(field.name for field in fields(Banks))
 _QUERIES = ("x", "drift", "diffusion", "scored", "dims")
@@ -89,7 +90,7 @@ def make_shard(config: TrainConfig, folder: Path, shard: int) -> None:
     dim = prior.dims[rng.choice(len(prior.dims), p=np.array(prior.dim_shares) / sum(prior.dim_shares))]
     prior = replace(prior, dims=(dim,), dim_shares=(1.0,))
 
-    def equation(item: int, attempt: int) -> Equation:
+    def equation(item: int, attempt: int) -> DrawnEquation:
         return draw_equation(prior, seed, shard * SHARD_SIZE + item + attempt * NEXT)
 
     batch = gather(
