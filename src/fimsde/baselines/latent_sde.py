@@ -6,7 +6,6 @@ say so next to any table.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -152,7 +151,6 @@ def fit(
     *,
     checkpoint: Path | None = None,
     checkpoint_every: int = 25,
-    on_iteration: Callable[[int, float], None] | None = None,
     device: str = "cpu",
 ) -> FittedLatentSDE:
     """Train a LatentSDE on paths that share one observation grid.
@@ -166,7 +164,6 @@ def fit(
         checkpoint: A file that receives the training state. If it exists, training goes on from there, also to more
             iterations than were asked for first.
         checkpoint_every: Iterations between two writes of that file; the most an interruption can lose.
-        on_iteration: Called with the number of the iteration, from 0, and its loss.
         device: Where to train, for example "cuda".
 
     Raises:
@@ -192,8 +189,6 @@ def fit(
         )
     for k in tqdm(range(len(losses), settings.iterations), desc="LatentSDE", disable=None):
         losses.append(_iterate(networks, optimiser, y, steps, settings, seed, k))
-        if on_iteration:
-            on_iteration(k, losses[-1])
         if checkpoint and ((k + 1) % checkpoint_every == 0 or k + 1 == settings.iterations):
             latent_checkpoint.save(checkpoint, run, networks, optimiser, losses)
     return FittedLatentSDE(networks, settings, normaliser, times, np.array(losses))

@@ -40,8 +40,6 @@ LORENZ = System(
     diffusion=lambda x: np.full_like(x, 0.15),
     initial_state=(1.0, 1.0, 1.0),
     box=((-30.0, 30.0), (-40.0, 40.0), (-10.0, 60.0)),
-    drift_latex=(r"10 (x_2 - x_1)", r"x_1 (28 - x_3) - x_2", r"x_1 x_2 - \frac{8}{3} x_3"),
-    diffusion_latex=("0.15", "0.15", "0.15"),
 )
 
 
