@@ -14,6 +14,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
 from fimsde.report.health import health
 from fimsde.systems import canonical
+from printed import PRINTED
 from problems import OrnsteinUhlenbeck
 
 WELLS = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
@@ -45,7 +46,7 @@ def test_the_formula_of_a_textbook_system_is_the_textbook_formula(system):
     np.testing.assert_allclose(equation.diffusion(x), system.diffusion(x), atol=1e-6)
     np.testing.assert_allclose(equation.drift_terms.explained, 1, atol=1e-9)
     for j in range(system.dim):
-        printed = system.drift_latex[j]
+        printed = PRINTED[system.name][0][j]
         if "(" not in printed:  # expanded formulas have one term between signs
             assert len(support(equation.drift_terms, j)) == len(re.findall(r"(?<!\^)[+-]?\s*[^+-]+", printed))
 

@@ -2,10 +2,7 @@
 
 import csv
 import io
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -17,6 +14,7 @@ import pytest
 
 import fimsde
 from browser import new_tab
+from children import running_app
 from fimsde.errors import ConfigError, FimsdeError
 from fimsde.interface.app import start, work
 from fimsde.interface.app.choose import NO_CLOCK, NO_PATH
@@ -243,25 +241,10 @@ def server(tmp_path):
     """The address of a running app."""
     pytest.importorskip("streamlit", reason="the extra app is not installed")
     port = start.find_port(None)
-    program = [
-        sys.executable,
-        "-c",
-        "from fimsde.interface.cli import main; main()",
-        "app",
-        "--no-browser",
-        "--port",
-        str(port),
-    ]
-    process = subprocess.Popen(program, cwd=tmp_path)
     address = f"http://127.0.0.1:{port}"
-    try:
+    with running_app(port, tmp_path):
         _wait_until_healthy(address)
         yield address
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _wait_until_healthy(address):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from children import running_app
 from fimsde.interface.app import start
 
 server = pytest.importorskip("fimsde.interface.app.server", reason="the extra app is not installed")
@@ -45,24 +45,9 @@ def app(tmp_path_factory):
     seen.touch()
     source = str(Path(start.__file__).parents[2])
     extra = {"PYTHONPATH": os.pathsep.join([str(folder / "spy"), source]), "SPY_FILE": str(seen)}
-    program = [
-        sys.executable,
-        "-c",
-        "from fimsde.interface.cli import main; main()",
-        "app",
-        "--no-browser",
-        "--port",
-        str(port),
-    ]
-    process = subprocess.Popen(program, cwd=folder, env=os.environ | extra, stdout=subprocess.DEVNULL)
-    try:
+    with running_app(port, folder, env=os.environ | extra, stdout=subprocess.DEVNULL):
         wait_until_healthy(port)
         yield port, seen
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def wait_until_healthy(port):

@@ -145,7 +145,7 @@ def test_held_out_predictions_never_get_worse_and_the_model_passed_stays_as_it_w
     assert found.objective == objective
     assert found.after.loss <= found.before.loss
     allowed = [j for j in found.curve if j.lost_paths <= max(3, found.before.lost_paths)]
-    assert found.after.loss == min(j.loss for j in allowed if j == found.before or j.is_proven(SHORT.proof))
+    assert found.after.loss == min(j.loss for j in allowed if j == found.before or j.is_proven(SHORT.min_z))
     assert [j.iteration for j in found.curve] == [0, 0, 2, 4]  # as it was, the first guess, then iterations
     assert (found.iterations, found.ended, found.skipped) == (4, "finished", 0)
     assert state_bytes(model) == before
@@ -155,7 +155,7 @@ def test_held_out_predictions_never_get_worse_and_the_model_passed_stays_as_it_w
 def test_a_gain_that_may_be_chance_is_not_kept(paper, dense):
     """The same run under three demands. Without any, the negative control, the smallest loss is what is returned."""
     config = replace(SHORT, objective="dense", first_guess=False, iterations=2, learning_rate=1e-4)
-    any_gain, some, too_much = (finetune(paper, dense, replace(config, proof=proof)) for proof in (0.0, 3.0, 1e9))
+    any_gain, some, too_much = (finetune(paper, dense, replace(config, min_z=z)) for z in (0.0, 3.0, 1e9))
     assert any_gain.curve == some.curve == too_much.curve
     last = any_gain.curve[-1]
     assert 0 < last.gain < any_gain.before.loss - last.loss  # some windows of an untrained model gain more than a nat
@@ -351,7 +351,7 @@ def test_ctrl_c_keeps_the_best_and_the_resumed_run_is_the_undisturbed_one(paper,
         patch.setattr(WindowObjective, "__call__", interrupting)
         stopped = finetune(paper, dense, config, out=tmp_path / "a")
     assert (stopped.ended, stopped.iterations) == ("interrupted", 3)
-    kept = [j for j in stopped.curve if j == stopped.before or (j.lost_paths <= 3 and j.is_proven(SHORT.proof))]
+    kept = [j for j in stopped.curve if j == stopped.before or (j.lost_paths <= 3 and j.is_proven(SHORT.min_z))]
     assert stopped.after == min(kept, key=lambda j: j.loss)
     resumed = finetune(paper, dense, config, out=tmp_path / "a", resume=True)
     whole = finetune(paper, dense, config, out=tmp_path / "b")
@@ -426,7 +426,7 @@ def test_measurement_noise_is_learnt(paper, monkeypatch, tmp_path):
         ({"substeps": 0}, "substeps is 0"),
         ({"learning_rate": 0.0}, "learning_rate is 0"),
         ({"patience": 0}, "patience is 0"),
-        ({"proof": -1.0}, "proof is -1; expected a number of standard errors"),
+        ({"min_z": -1.0}, "min_z is -1; expected a number of standard errors"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):

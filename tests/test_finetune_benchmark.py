@@ -8,13 +8,12 @@ import pytest
 from fimsde.data.observations import read
 from fimsde.errors import ConfigError
 from fimsde.estimation import EstimatedSDE
-from fimsde.methods import named
+from fimsde.methods import fit_finetuned, named
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.train.finetune import objective
 from fimsde.train.finetune.config import FinetuneConfig
 from fimsde.train.finetune.objective import WindowObjective
-from fimsde.train.finetune.stages import fit_finetuned
 
 TINY = ModelConfig(embed=8, heads=2, encoder_layers=1, functional_layers=1, feed_forward=8, head_hidden=(8,))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fimsde.baselines import latent_sde
 from fimsde.baselines.latent_sde import PAPER, fit
 from fimsde.data.observations import read
 from fimsde.errors import CheckpointError
@@ -19,23 +20,26 @@ def paths():
     return read(values, dt=0.25)
 
 
-def test_an_interrupted_training_continues_to_the_bit(paths, tmp_path):
+def test_an_interrupted_training_continues_to_the_bit(paths, tmp_path, monkeypatch):
     whole = fit(paths, TINY, seed=0)
     file = tmp_path / "runs" / "latent.safetensors"
+    done, iterate = [], latent_sde._iterate
 
-    def interrupt(k, loss):
-        if k == 7:
+    def interrupted(*args):
+        if args[-1] == 8:
             raise KeyboardInterrupt
+        return iterate(*args)
 
+    monkeypatch.setattr(latent_sde, "_iterate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(paths, TINY, seed=0, checkpoint=file, checkpoint_every=3, on_iteration=interrupt)
-    done = []
-    resumed = fit(paths, TINY, seed=0, checkpoint=file, on_iteration=lambda k, loss: done.append(k))
+        fit(paths, TINY, seed=0, checkpoint=file, checkpoint_every=3)
+    monkeypatch.setattr(latent_sde, "_iterate", lambda *args: done.append(args[-1]) or iterate(*args))
+    resumed = fit(paths, TINY, seed=0, checkpoint=file)
     assert done == list(range(6, 12))
     _assert_same(resumed, whole)
     assert [f.name for f in file.parent.iterdir()] == ["latent.safetensors"]
     done.clear()
-    _assert_same(fit(paths, TINY, seed=0, checkpoint=file, on_iteration=lambda k, loss: done.append(k)), whole)
+    _assert_same(fit(paths, TINY, seed=0, checkpoint=file), whole)
     assert not done
 
 

@@ -58,14 +58,14 @@ def supervised(model, tokens, reduction="authors", fixed_u=None):
     return supervised_loss(drift, diffusion, u if fixed_u is None else fixed_u, *targets, DIMS, reduction).total
 
 
-def nll(model, tokens, steps, reduction="authors", substeps=2):
+def nll(model, tokens, steps, substeps=2):
     noise = normal(2 * substeps, 3, 4, 3, seed=14)
-    return transition_nll(model, model.encode(tokens), steps, noise, substeps=substeps, reduction=reduction)
+    return transition_nll(model, model.encode(tokens), steps, noise, substeps=substeps)
 
 
-def mse(model, tokens, steps, reduction="authors", substeps=2):
+def mse(model, tokens, steps, substeps=2):
     noise = normal(2 * substeps, 3, 8, 3, seed=15)
-    return simulation_mse(model, model.encode(tokens), steps, noise, substeps=substeps, reduction=reduction)
+    return simulation_mse(model, model.encode(tokens), steps, noise, substeps=substeps)
 
 
 @pytest.mark.parametrize("reduction", ["paper", "authors"])
@@ -85,13 +85,12 @@ def test_supervised_loss_is_the_weighted_square_plus_u(reduction):
     assert float(found.total) == pytest.approx(parts.sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("reduction", ["paper", "authors"])
 @pytest.mark.parametrize("substeps", [1, 3])
-def test_the_likelihood_is_that_of_the_last_euler_substep(reduction, substeps, model, tokens, steps):
+def test_the_likelihood_is_that_of_the_last_euler_substep(substeps, model, tokens, steps):
     """Restated with the density of a normal law; the constant ln(2 pi)/2 + ln(dt)/2 per component is dropped."""
     noise = normal(2 * substeps, 3, 4, 3, seed=14)
     with torch.no_grad():
-        found = nll(model, tokens, steps, reduction, substeps)
+        found = nll(model, tokens, steps, substeps)
         context = model.encode(tokens)
         dt = (steps.gaps / substeps).repeat_interleave(substeps, dim=-1)
         states = rollout(model, context, steps.start, dt, noise, DIMS)
@@ -105,14 +104,13 @@ def test_the_likelihood_is_that_of_the_last_euler_substep(reduction, substeps, m
                 law = torch.distributions.Normal(x[i] + drift[i] * h, diffusion[i] * math.sqrt(h))
                 total -= float(law.log_prob(steps.target[b, s, k, i])) + 0.5 * math.log(2 * math.pi * h)
                 scored += 1
-    assert float(found) == pytest.approx(total / scored if reduction == "authors" else total, rel=1e-10)
+    assert float(found) == pytest.approx(total / scored, rel=1e-10)
 
 
-@pytest.mark.parametrize("reduction", ["paper", "authors"])
-def test_the_simulation_loss_scores_every_gap_and_sample(reduction, model, tokens, steps):
+def test_the_simulation_loss_scores_every_gap_and_sample(model, tokens, steps):
     noise = normal(4, 3, 8, 3, seed=15)
     with torch.no_grad():
-        found = mse(model, tokens, steps, reduction)
+        found = mse(model, tokens, steps)
         context, total = model.encode(tokens), 0.0
         for sample in range(2):
             dt = (steps.gaps / 2).repeat_interleave(2, dim=-1)
@@ -121,7 +119,7 @@ def test_the_simulation_loss_scores_every_gap_and_sample(reduction, model, token
                 if steps.valid[b, s, k]:
                     m = int(DIMS[b].sum())
                     error = (states[b, s, 2 * (k + 1)] - steps.target[b, s, k])[:m].square().sum()
-                    total += float(error) / (m if reduction == "authors" else 1)
+                    total += float(error) / m
     assert float(found) == pytest.approx(total / (2 * 3 * 4 * 2), rel=1e-10)
 
 

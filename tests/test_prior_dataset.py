@@ -129,7 +129,7 @@ def test_binomial_intervals_are_those_of_the_textbook():
         ({"num_equations": 31}, "num_equations is 30 there and 31 here"),
         ({"shard_size": 9}, "shard_size is 8 there and 9 here"),
         ({"config": replace(SMALL, limit=50.0)}, r"config\.limit is 100\.0 there and 50\.0 here"),
-        ({"config": SMALL.restrict(dims=[1, 2])}, r"config\.dims\[2\] is 3 there and absent here"),
+        ({"config": SMALL.restrict(dims=[1, 2])}, r"config\.dims is \[1, 2, 3\] there and \[1, 2\] here"),
     ],
 )
 def test_a_folder_of_another_data_set_is_an_error_that_says_what_differs(change, words, reference):

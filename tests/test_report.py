@@ -11,11 +11,12 @@ import pytest
 
 import fimsde
 from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.files.identities import data_hash
 from fimsde.plots import BandSettings
 from fimsde.report import find, num_steps, page, write_report
+from fimsde.report.findings import weights_hash
 from fimsde.report.folder import write_fields
 from fimsde.report.health import health
-from fimsde.report.origin import data_hash, weights_hash
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 

@@ -51,7 +51,7 @@ def posterior(kernel, log_parameters, inducing, x, y, noise, jitter=TINY):
     tensors = [torch.tensor(a) for a in (inducing, x, y, noise)]
     log_parameters = torch.tensor(log_parameters)
     factors = factorise(kernel, log_parameters, *tensors, jitter)
-    return SparsePosterior(kernel, log_parameters, tensors[0], factors, None, True)
+    return SparsePosterior(kernel, log_parameters, tensors[0], factors, True)
 
 
 def dense_gp(covariance, x, y, noise, queries):

@@ -68,7 +68,7 @@ def test_grid_nodes_span_the_box_regularly():
     assert nodes[-1].tolist() == [4, 4]
     np.testing.assert_allclose(np.diff(np.unique(nodes[:, 0])), 8 / 31)
     assert nodes[1].tolist() == [-4, -4 + 8 / 31]  # last component fastest
-    assert grid(DOUBLE_WELL, 5).ravel().tolist() == [-2, -1, 0, 1, 2]
+    assert grid(DOUBLE_WELL)[[0, -1]].ravel().tolist() == [-2, 2]
 
 
 def test_contexts_are_regular_paths_from_the_papers_initial_state(system):
@@ -193,8 +193,6 @@ def test_a_system_that_explodes_is_an_error_not_a_data_set():
         diffusion=np.zeros_like,
         initial_state=(10.0,),
         box=((0.0, 1.0),),
-        drift_latex=("x^3",),
-        diffusion_latex=("0",),
         dt=0.1,
     )
     with pytest.raises(DatasetError, match="5 of 5 trajectories of Bomb left the finite range"):

@@ -11,6 +11,7 @@ from fimsde.equations.sde import SDE
 from fimsde.systems.canonical import CANONICAL, System, grid
 from fimsde.systems.lorenz import LORENZ
 from fimsde.systems.out_of_class import MULLER_BROWN, OUT_OF_CLASS
+from printed import PRINTED
 
 SYSTEMS = (*CANONICAL, LORENZ, *OUT_OF_CLASS)
 
@@ -36,7 +37,7 @@ def test_drift_and_diffusion_agree_with_the_printed_formulas(system):
     rng = np.random.default_rng(0)
     low, high = np.array(system.box, float).T
     x = rng.uniform(low - 0.5, high + 0.5, (200, system.dim))  # beyond the box too, where clipping acts
-    for field, formulas in ((system.drift, system.drift_latex), (system.diffusion, system.diffusion_latex)):
+    for field, formulas in zip((system.drift, system.diffusion), PRINTED[system.name], strict=True):
         assert len(formulas) == system.dim
         printed = np.stack([evaluate(formula, x) for formula in formulas], axis=1)
         np.testing.assert_allclose(field(x), printed, rtol=1e-9, atol=1e-9)

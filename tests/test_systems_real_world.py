@@ -9,7 +9,7 @@ import pytest
 
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import DatasetError, FimsdeError
-from fimsde.systems.real_world import REAL_WORLD, TESLA, WIND, Series, Split, load, splits
+from fimsde.systems.real_world import REAL_WORLD, TESLA, WIND, RealSeries, Split, load, splits
 
 COUNTS = {
     "wind": (26202, 5240, 524),
@@ -21,7 +21,7 @@ ARRANGEMENTS = ("separate", "concatenated", "four paths", "forty paths")
 
 
 @pytest.fixture(params=REAL_WORLD, ids=lambda s: s.name)
-def series(request) -> Series:
+def series(request) -> RealSeries:
     return request.param
 
 

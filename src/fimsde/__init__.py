@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from fimsde.analysis.compare import compare
     from fimsde.estimation import EstimatedSDE
     from fimsde.model.fim import FIMSDE
-    from fimsde.plots import BandSettings, Kind, Picture, plot
+    from fimsde.plots import BandSettings, plot
+    from fimsde.plots import Kind as Kind
+    from fimsde.plots import Picture as Picture
     from fimsde.report import write_report
     from fimsde.results.make import estimate, finetune, fit, result
     from fimsde.results.result import Result
     from fimsde.results.storage import load, save
     from fimsde.train.finetune.config import FinetuneConfig
     from fimsde.train.finetune.result import Finetuned
-    from fimsde.train.loop import RunOptions
 
 # Imported on first use, because they load torch, scipy, numba or matplotlib: reading data needs none of them. Methods
 # of `Result` find what stands above it by these names.
@@ -43,7 +44,6 @@ _LATER = {
     "write_report": "fimsde.report",
     "FinetuneConfig": "fimsde.train.finetune.config",
     "Finetuned": "fimsde.train.finetune.result",
-    "RunOptions": "fimsde.train.loop",
 }
 
 __all__ = [  # noqa: RUF022 — in the order of the road

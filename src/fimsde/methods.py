@@ -1,8 +1,6 @@
 """The estimators under one interface: from observations to an equation, or to a sampler of paths."""
 
-import hashlib
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -10,16 +8,21 @@ from math import gcd
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from fimsde._version import __version__
 from fimsde.baselines import bisde, kramers_moyal, latent_sde, peers_pysindy, peers_sfi, sparse_gp
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.estimation import BUNDLED, estimate_sde
+from fimsde.files.growing import begun
+from fimsde.files.identities import SHORT, file_hash, sha256
 from fimsde.model.fim import FIMSDE
 from fimsde.model.weights import TENSORS, find_folder
 from fimsde.simulate import Paths
-from fimsde.train.finetune.config import FinetuneConfig
-from fimsde.train.finetune.stages import fit_finetuned
+from fimsde.train.checkpoint import steps
+from fimsde.train.finetune.config import FinetuneConfig, stored_name
+from fimsde.train.finetune.run import finetune
+from fimsde.train.run_folder import CHECKPOINTS
 
 NAMES = (
     "kramers-moyal",
@@ -164,7 +167,7 @@ def _fit(fit: Callable, settings: object, observations: Observations, seed: int)
 def fim(folder: str | Path) -> Method:
     """The recognition model with the weights in a folder, zero-shot."""
     folder = find_folder(folder)
-    digest = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest()[:16]
+    digest = file_hash(folder / TENSORS)[:SHORT]
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", folder.absolute().name).strip("-.") or "weights"
     return Method(f"fim-{name}", f"FIM-SDE, {name}", partial(_estimate, str(folder)), f"weights {digest}")
 
@@ -176,13 +179,13 @@ def _estimate(folder: str, observations: Observations, seed: int, *, told: bool 
 
 def finetuned(config: FinetuneConfig, *, until: int | None = None, work: Path | None = None) -> Method:
     """The bundled weights, finetuned on the observations; `until` some of the iterations, `work` as in `named`."""
-    digest = hashlib.sha256((BUNDLED / TENSORS).read_bytes()).hexdigest()[:16]
+    digest = file_hash(BUNDLED / TENSORS)[:SHORT]
     until = config.iterations if until is None else until
     return Method(
         "ours-finetuned",
         "fimsde, finetuned",
         partial(fit_finetuned, BUNDLED, config, until, work),
-        f"weights {digest}, {config}, {until} iterations",
+        f"weights {digest}, {stored_name(config)}, {until} iterations",
         partial(_finetuned_at, config, work),
     )
 
@@ -194,6 +197,30 @@ def _finetuned_at(config: FinetuneConfig, work: Path | None, iterations: int) ->
         validation_interval=gcd(config.validation_interval, iterations),  # runs end where they are judged
     )
     return finetuned(longer, until=iterations, work=work)
+
+
+def fit_finetuned(
+    weights: Path, config: FinetuneConfig, until: int, work: Path | None, observations: Observations, seed: int
+) -> SDE:
+    """The best equation in the first `until` iterations of finetuning.
+
+    Args:
+        weights: Folder of the model.
+        config: How the whole run is planned.
+        until: Iterations of it that are done.
+        work: Where runs are kept, one folder for each number of iterations; None: nowhere.
+        observations: The data.
+        seed: Of the run.
+    """
+    config = replace(config, seed=seed % 2**32)
+    if not until:
+        return finetune(weights, observations, replace(config, iterations=0)).sde
+    if work is None:
+        return finetune(weights, observations, config, until=until).sde
+    data = (observations.values, observations.times, observations.path_starts)
+    run = sha256(f"({stored_name(config)}, {__version__!r})", (weights / TENSORS).read_bytes(), *data)
+    out = begun(work, f"finetuned-{run[:SHORT]}", until)
+    return finetune(weights, observations, config, out=out, resume=bool(steps(out / CHECKPOINTS)), until=until).sde
 
 
 @lru_cache(maxsize=1)
@@ -216,21 +243,8 @@ def _latent_at(settings: latent_sde.LatentSDESettings, work: Path | None, iterat
 def _train(
     settings: latent_sde.LatentSDESettings, work: Path | None, paths: Observations, seed: int
 ) -> latent_sde.FittedLatentSDE:
-    return latent_sde.fit(
-        paths, settings, seed, checkpoint=None if work is None else _checkpoint(settings, work, paths, seed)
-    )
-
-
-def _checkpoint(settings: latent_sde.LatentSDESettings, work: Path, paths: Observations, seed: int) -> Path:
-    """The file of this run, begun as a copy of the longest shorter run if there is one."""
-    work.mkdir(parents=True, exist_ok=True)
-    run = repr((replace(settings, iterations=1), seed)).encode() + paths.values.tobytes() + paths.times.tobytes()
-    stem = f"latentsde-{hashlib.sha256(run).hexdigest()[:16]}-"
-    file = work / f"{stem}{settings.iterations}.safetensors"
-    lengths = [int(f.stem.removeprefix(stem)) for f in work.glob(f"{stem}*.safetensors")]
-    shorter = [n for n in lengths if n < settings.iterations]
-    if not file.exists() and shorter:
-        beginning = file.with_suffix(".copy")
-        shutil.copyfile(work / f"{stem}{max(shorter)}.safetensors", beginning)
-        beginning.replace(file)
-    return file
+    if work is None:
+        return latent_sde.fit(paths, settings, seed)
+    run = sha256(repr((replace(settings, iterations=1), seed)), paths.values, paths.times)
+    file = begun(work, f"latentsde-{run[:SHORT]}", settings.iterations, ".safetensors")
+    return latent_sde.fit(paths, settings, seed, checkpoint=file)

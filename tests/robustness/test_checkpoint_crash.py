@@ -20,6 +20,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from children import exit_code, in_child
 from fimsde.errors import CheckpointError
 from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State, restore, save, steps
@@ -75,29 +76,12 @@ def assert_complete(folder, probe):
     return found[-1]
 
 
-def in_child(action):
-    """Fork; the child does something and ends."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            action()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def ended_well(child):
-    return os.waitpid(child, 0)[1] == 0
-
-
 # --- T5 ---------------------------------------------------------------------------------------------------------------
 
 
 def kill_training(folder, kills):
     """Train undisturbed, and with at most so many kills at random moments; compare every bit."""
-    assert ended_well(in_child(lambda: pretrain(LONGER, folder / "whole")))
+    assert not exit_code(in_child(lambda: pretrain(LONGER, folder / "whole")))
     rng, out, killed = np.random.default_rng(0), folder / "killed", 0
     while True:
         resume = bool(steps(out / "checkpoints"))
@@ -148,7 +132,7 @@ def kill_saving(folder, kills, writer="ours"):
         if not kill % 2:
             time.sleep(rng.uniform(0, 0.03))
             os.kill(child, signal.SIGKILL)
-        assert not ended_well(child)
+        assert exit_code(child)
         reached = assert_complete(folder, probe)
         assert reached >= last
         outcomes["after" if reached > last else "before"] += 1
@@ -333,7 +317,7 @@ def test_a_checkpoint_holds_all_there_is(saved):
     record = json.loads((saved / "step-000000007" / "state.json").read_text())
     assert record["step"] == 7
     assert record["settings"] == SETTINGS
-    assert set(record["versions"]) == {"fimsde", "torch", "numpy", "python"}
+    assert set(record["versions"]) == {"fimsde", "Python", "torch", "numpy", "scipy", "numba", "machine"}
     names = safetensors.torch.load((saved / "step-000000007" / "state.safetensors").read_bytes())
     kinds = {name.split(".")[0] for name in names}
     moments = {name.split(".")[2] for name in names if name.startswith("optimiser")}

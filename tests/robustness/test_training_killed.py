@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from children import exit_code, in_child
 from fimsde.data.observations import read
 from fimsde.errors import CheckpointError, FimsdeError
 from fimsde.files.lock import LOCK, only_one
@@ -74,19 +75,6 @@ def left(out):
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 
-def in_child(action):
-    """Fork; the child does something and ends. Returns how it ended."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            action()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def dying(call, out, moment):
     """The call, killed before the given one of the moments at which it opens or renames a file in its folder."""
     count = iter(range(10**6))
@@ -104,16 +92,16 @@ def kill_at_moments(name, folder, num):
     """Kill at so many moments, spread over the run; the same call again ends as an undisturbed run does."""
     objective._PATH_STEPS = 4
     call = CALLS[name]
-    assert in_child(lambda: call(folder / "whole")) == 0
+    assert exit_code(in_child(lambda: call(folder / "whole"))) == 0
     whole = left(folder / "whole")
     killed = 0
     for moment in np.unique(np.linspace(8, 50, num).astype(int)).tolist():
         out = folder / f"killed-{moment}"
-        if in_child(lambda out=out, moment=moment: dying(call, out, moment)) == 0:
+        if exit_code(in_child(lambda out=out, moment=moment: dying(call, out, moment))) == 0:
             print("moment", moment, "is after the end")
             continue
         killed += 1
-        assert in_child(lambda out=out: call(out)) == 0, f"no way on after a kill at moment {moment}"
+        assert exit_code(in_child(lambda out=out: call(out))) == 0, f"no way on after a kill at moment {moment}"
         assert left(out) == whole, f"moment {moment}"
     assert killed >= num / 2
 

@@ -101,7 +101,6 @@ class SparsePosterior:
         log_parameters: Its hyper-parameters.
         inducing: Inducing inputs.
         factors: See `Factors`.
-        noise_variance: Learned variance of the targets; None if it was given.
         converged: Whether the search for hyper-parameters ended by its own rule.
     """
 
@@ -109,7 +108,6 @@ class SparsePosterior:
     log_parameters: Tensor
     inducing: Float64[Tensor, "inducing dim"]
     factors: Factors
-    noise_variance: float | None
     converged: bool
 
     @property
@@ -168,8 +166,8 @@ def fit_posterior(
     best, converged = _maximise(lambda p: factors(p).bound, search, rng)
     with torch.no_grad():
         found = factors(best)
-    log_parameters, variance = (best, None) if noise is not None else (best[:-1], float(best[-1].exp()))
-    return SparsePosterior(kernel, log_parameters, z, found, variance, converged)
+    log_parameters = best if noise is not None else best[:-1]  # without the variance that was learned
+    return SparsePosterior(kernel, log_parameters, z, found, converged)
 
 
 def _maximise(bound: Callable[[Tensor], Tensor], search: Search, rng: np.random.Generator) -> tuple[Tensor, bool]:

@@ -30,7 +30,7 @@ def save(
     tensors["losses"] = torch.tensor(losses, dtype=torch.float64)
     content = safetensors.torch.save(tensors, metadata={"run": json.dumps(run)})
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, content)
+    write_file(file, content, CheckpointError)
 
 
 def restore(file: Path, run: dict[str, str], networks: nn.Module, optimiser: torch.optim.Optimizer) -> list[float]:

@@ -5,9 +5,7 @@ Sampling encodes the *whole* reference path to choose the latent start, where ot
 say so next to any table.
 """
 
-import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -33,10 +31,12 @@ from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
+from fimsde.files.identities import paths_hash
 from fimsde.shapes import Array, Float64
 from fimsde.simulate import Paths
 
-_SAME_GRID = 1e-6  # share of the duration by which the times of two paths may differ and still be one grid
+# share of the duration by which the times of two paths may differ and still be one grid; by hand: seven digits
+_SAME_GRID = 1e-6
 _FREE_LATER = {"iterations", "sample_dt", "sample_solver"}  # settings that two calls sharing a checkpoint may change
 
 
@@ -151,7 +151,6 @@ def fit(
     *,
     checkpoint: Path | None = None,
     checkpoint_every: int = 25,
-    on_iteration: Callable[[int, float], None] | None = None,
     device: str = "cpu",
 ) -> FittedLatentSDE:
     """Train a LatentSDE on paths that share one observation grid.
@@ -165,7 +164,6 @@ def fit(
         checkpoint: A file that receives the training state. If it exists, training goes on from there, also to more
             iterations than were asked for first.
         checkpoint_every: Iterations between two writes of that file; the most an interruption can lose.
-        on_iteration: Called with the number of the iteration, from 0, and its loss.
         device: Where to train, for example "cuda".
 
     Raises:
@@ -191,8 +189,6 @@ def fit(
         )
     for k in tqdm(range(len(losses), settings.iterations), desc="LatentSDE", disable=None):
         losses.append(_iterate(networks, optimiser, y, steps, settings, seed, k))
-        if on_iteration:
-            on_iteration(k, losses[-1])
         if checkpoint and ((k + 1) % checkpoint_every == 0 or k + 1 == settings.iterations):
             latent_checkpoint.save(checkpoint, run, networks, optimiser, losses)
     return FittedLatentSDE(networks, settings, normaliser, times, np.array(losses))
@@ -278,8 +274,7 @@ def _generator(seed: int, *key: int) -> torch.Generator:
 
 def _describe_run(paths: Observations, settings: LatentSDESettings, seed: int) -> dict[str, str]:
     kept = {name: value for name, value in asdict(settings).items() if name not in _FREE_LATER}
-    data = hashlib.sha256(paths.values.tobytes() + paths.times.tobytes() + paths.path_starts.tobytes())
-    return {"settings": json.dumps(kept), "seed": str(seed), "data": data.hexdigest()}
+    return {"settings": json.dumps(kept), "seed": str(seed), "data": paths_hash(paths)}
 
 
 def _paths(reference: Observations, values: Float64[Array, "paths times dim"]) -> Paths:

@@ -12,8 +12,8 @@ import numpy as np
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float64
 
-_INITIAL_NOISE = 1.0
-_NOISE_FLOOR = 1e-16  # in the denominators S² + noise: keeps a noise-free, rank-deficient problem finite
+_INITIAL_NOISE = 1.0  # variance; learnt from there, as in the MATLAB code of BISDE's authors
+_NOISE_FLOOR = 1e-16  # in the denominators S² + noise: float64's rounding of S² = 1; a noise-free problem stays finite
 
 
 @dataclass(frozen=True)

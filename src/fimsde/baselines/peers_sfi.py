@@ -17,7 +17,7 @@ from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, DataWarning
 from fimsde.shapes import Array, Float64
 
-_SAME_GAP = 1e-6  # gaps that differ by less than this share are equal
+_SAME_GAP = 1e-6  # gaps that differ by less than this share are equal; by hand: times with seven digits are a grid
 
 
 @dataclass(frozen=True)

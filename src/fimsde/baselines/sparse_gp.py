@@ -22,7 +22,7 @@ from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Float, Float64
 
-_WIDE = 14.0  # scales and noise may leave their start by this in the logarithm, a factor of a million
+_WIDE = 14.0  # scales and noise may leave their start by this in the logarithm, a factor of a million; by hand
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from fimsde.estimation import bundled_model
 from fimsde.export.graphs import ANSWERS, ENCODED, EncoderGraph, HeadGraph
 from fimsde.export.inputs import bank_inputs, describe, token_inputs
 from fimsde.export.trace import SUFFIX, Arrays, Format, Graph, difference, require_extra, to_program, trace
+from fimsde.files.identities import model_hash
 from fimsde.files.outputs import check_new, write_folder
 from fimsde.model.fim import FIMSDE
-from fimsde.report.origin import model_hash
 from fimsde.shapes import Array
 from fimsde.simulate import simulate
 

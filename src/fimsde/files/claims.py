@@ -16,7 +16,7 @@ from fimsde.files.place import no_place
 from fimsde.files.write import partial_files
 
 PARTIAL, OLD = ".fimsde-partial", ".fimsde-old"  # a result in the making, and one that is being replaced
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # by hand: how often a hidden name may vanish between making and locking it until it counts as in use
 
 
 @contextmanager

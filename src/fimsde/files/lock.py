@@ -12,7 +12,7 @@ from fimsde.errors import DataWarning, OutputError
 from fimsde.files.place import no_place
 
 LOCK = ".lock"  # stays behind, empty: what counts is who holds it
-_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+_HELD = (errno.EWOULDBLOCK, errno.EACCES)  # what flock(2) and fcntl(2) report of a lock that somebody else holds
 
 
 @contextmanager

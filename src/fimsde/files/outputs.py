@@ -17,7 +17,7 @@ from fimsde.files.ownership import adopt, is_ours, mark, remove_ours
 from fimsde.files.place import no_place
 from fimsde.files.write import sync
 
-_SIGNED = 4096  # bytes at the beginning of a file in which its signature stands
+_SIGNED = 4096  # bytes at the beginning of a file in which its signature stands; by hand: ours sign in the first lines
 
 
 @contextmanager
@@ -107,12 +107,7 @@ def _check_folder(target: Path, overwrite: bool, inputs: Sequence[Path | None]) 
     for what, place in _protected(inputs):
         if _holds(target, place):
             raise OutputError(f"{str(target)!r} exists already and is or holds {what}. Choose another name.")
-    if not is_free:
-        raise OutputError(
-            f"{str(target)!r} exists already and was not made by fimsde, so it is not replaced. Choose another name."
-        )
-    if not overwrite:
-        raise OutputError(f"{str(target)!r} exists already. Choose another name, or pass overwrite=True to replace it.")
+    _check_replaced(target, is_free, overwrite)
 
 
 def _check_file(target: Path, overwrite: bool, inputs: Sequence[Path | None], signature: str) -> None:
@@ -124,7 +119,11 @@ def _check_file(target: Path, overwrite: bool, inputs: Sequence[Path | None], si
     for place in inputs:
         if place is not None and place.exists() and place.samefile(target):
             raise OutputError(f"{str(target)!r} is the input. Choose another name.")
-    if signature and signature.encode() not in _beginning(target):
+    _check_replaced(target, not signature or signature.encode() in _beginning(target), overwrite)
+
+
+def _check_replaced(target: Path, is_free: bool, overwrite: bool) -> None:
+    if not is_free:
         raise OutputError(
             f"{str(target)!r} exists already and was not made by fimsde, so it is not replaced. Choose another name."
         )

@@ -15,7 +15,7 @@ from fimsde.files.write import write_file
 
 MARKER = ".fimsde.json"
 _PROGRAM = "fimsde"
-_LONGEST = 1 << 24  # bytes of a marker
+_LONGEST = 1 << 24  # bytes of a marker; by hand: room for 100 000 names, and no more than this is read from a stranger
 
 
 def mark(folder: Path) -> None:

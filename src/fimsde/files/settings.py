@@ -1,13 +1,32 @@
-"""Nested frozen dataclasses from parsed JSON or TOML, strictly, and back to TOML."""
+"""Settings: nested frozen dataclasses from JSON and TOML files, strictly, back again, and compared."""
 
 import json
+import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fimsde.errors import ConfigError
+from fimsde.files.renamed import new_names
 
 T = TypeVar("T")
+_ABSENT = "absent"
+
+
+def read_settings(file: Path) -> Any:
+    """What a TOML or JSON file holds."""
+    try:
+        text = file.read_text()
+        return json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:  # both parsers raise kinds of ValueError
+        raise ConfigError(f"cannot read the settings in {file}: {error}. Expected a TOML or JSON file.") from error
+
+
+def check(holds: bool, found: str, expected: str) -> None:
+    """Refuse a setting unless something holds."""
+    if not holds:
+        raise ConfigError(f"{found}; expected {expected}.")
 
 
 def build(kind: type[T], mapping: object, where: str) -> T:
@@ -65,23 +84,50 @@ def _too_large(name: str, value: Any) -> Any:
 
 def to_toml(mapping: Mapping[str, Any]) -> str:
     """TOML text of a mapping whose values are numbers, words, lists of these, tables, and lists of tables."""
-    plain = {key: value for key, value in mapping.items() if not _is_table(value)}
-    lines = [_assignment(key, value) for key, value in plain.items()]
+    return "\n".join(_toml_lines(mapping, "")) + "\n"
+
+
+def _toml_lines(mapping: Mapping[str, Any], prefix: str) -> list[str]:
+    """Plain settings first, then a table for each group; JSON and TOML agree on how plain values look."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in mapping.items() if not _is_table(value)]
     for key, value in mapping.items():
         if isinstance(value, Mapping):
-            lines += ["", f"[{key}]", *(_assignment(k, v) for k, v in value.items())]
+            lines += ["", f"[{prefix}{key}]", *_toml_lines(value, f"{prefix}{key}.")]
         elif _is_table(value):
-            for table in value:
-                lines += ["", f"[[{key}]]", *(_assignment(k, v) for k, v in table.items())]
-    return "\n".join(lines) + "\n"
+            for entry in value:
+                lines += ["", f"[[{prefix}{key}]]", *_toml_lines(entry, f"{prefix}{key}.")]
+    return lines
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
 
 
-def _assignment(key: str, value: Any) -> str:
-    return f"{key} = {json.dumps(value)}"  # numbers, strings and flat lists look the same in JSON and TOML
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """A dataclass of settings as nested dictionaries and lists, ready for JSON or TOML."""
+    mapping: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return mapping
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What differs between two nested settings, one sentence each."""
+    old, new = _flat(new_names(there)), _flat(here)
+    return [
+        f"{key} is {old.get(key, _ABSENT)} there and {new.get(key, _ABSENT)} here"
+        for key in sorted(old | new)
+        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+    ]
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    match value:
+        case Mapping():
+            entries = [(f"{name}.{key}".lstrip("."), entry) for key, entry in value.items()]
+        case list() if value and isinstance(value[0], Mapping | list):
+            entries = [(f"{name}[{number}]", entry) for number, entry in enumerate(value)]
+        case _:
+            return {name: value}
+    return {key: entry for prefix, part in entries for key, entry in _flat(part, prefix).items()}
 
 
 def short(value: object) -> str:

@@ -6,6 +6,7 @@ that begin so get an apostrophe in front; reading such a table takes it away aga
 
 import re
 
+# what begins a formula, also in full width: the list of OWASP's page on CSV injection
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 _APOSTROPHE = "'"
 

@@ -3,7 +3,6 @@
 The file name is a hash of the paths and of the kernel, so a file cannot belong to other data; files are safetensors.
 """
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fimsde.errors import DatasetError
+from fimsde.files.identities import sha256
 from fimsde.files.place import no_place
 from fimsde.files.write import write_file
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
@@ -40,9 +40,7 @@ def cached_self_gram(
 
 def _content_hash(paths: Array, kernel: SignatureKernel) -> str:
     values = np.ascontiguousarray(paths, dtype="<f8")
-    digest = hashlib.sha256(f"{_FORMAT} {kernel!r} {values.shape}".encode())
-    digest.update(values.tobytes())
-    return digest.hexdigest()[:32]
+    return sha256(f"{_FORMAT} {kernel!r} {values.shape}", values)[:32]
 
 
 def _read(file: Path, num_paths: int, levels: int) -> SelfGram:

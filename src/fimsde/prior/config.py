@@ -4,20 +4,19 @@ Where the paper and the authors' code disagree, the default is what the authors'
 is `PriorConfig.paper()`. Shares are relative: (1, 2, 3) means one, two and three sixths.
 """
 
-import json
-import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import comb, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-from fimsde.errors import ConfigError
-from fimsde.files.settings import build, to_toml
+from fimsde.files.settings import build, check, read_settings, to_mapping, to_toml
 
-MAX_DIM = 10
+MAX_DIM = (
+    10  # by hand, as the next two: far beyond the paper (3 components, degree 4); a hostile config is stopped here
+)
 MAX_DEGREE = 10
-_LARGEST_EQUATION = 10_000_000  # numbers in the paths of one equation; a hostile config is stopped here
+_LARGEST_EQUATION = 10_000_000  # numbers in the paths of one equation: 40 MB
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,10 @@ class Setting:
     share: float = 1.0  # of the equations, relative to the other settings
 
     def __post_init__(self) -> None:
-        _check(0 < self.gap < 1e9, f"gap is {self.gap:g}", "a positive time")
-        _check(1 <= self.substeps <= 100_000, f"substeps is {self.substeps}", "1 to 100000")
-        _check(self.num_paths >= 1, f"num_paths is {self.num_paths}", "at least 1")
-        _check(self.num_times >= 2, f"num_times is {self.num_times}", "at least 2, to have a step")
+        check(0 < self.gap < 1e9, f"gap is {self.gap:g}", "a positive time")
+        check(1 <= self.substeps <= 100_000, f"substeps is {self.substeps}", "1 to 100000")
+        check(self.num_paths >= 1, f"num_paths is {self.num_paths}", "at least 1")
+        check(self.num_times >= 2, f"num_times is {self.num_times}", "at least 2, to have a step")
         _check_shares("share", (self.share,))
 
 
@@ -48,13 +47,13 @@ class PolynomialConfig:
     sparse_share: float = 0.0  # of the proposed equations: few terms, mostly constant diffusion (not in the paper)
 
     def __post_init__(self) -> None:
-        _check(0 <= self.sparse_share <= 1, f"sparse_share is {self.sparse_share:g}", "a share from 0 to 1")
+        check(0 <= self.sparse_share <= 1, f"sparse_share is {self.sparse_share:g}", "a share from 0 to 1")
         enough = self.drift_degree >= 3 and self.diffusion_degree >= 2
-        _check(not self.sparse_share or enough, "sparse equations have degrees 3 and 2", "degrees at least as high")
+        check(not self.sparse_share or enough, "sparse equations have degrees 3 and 2", "degrees at least as high")
         least = 1 if self.degrees_present == "paper" else 0
         for name in ("drift_degree", "diffusion_degree"):
             degree = getattr(self, name)
-            _check(least <= degree <= MAX_DEGREE, f"{name} is {degree}", f"{least} to {MAX_DEGREE}")
+            check(least <= degree <= MAX_DEGREE, f"{name} is {degree}", f"{least} to {MAX_DEGREE}")
 
     def most_degrees(self, degree: int) -> int:
         """Largest number of degrees that a polynomial of this degree may have."""
@@ -71,8 +70,8 @@ class CorruptionConfig:
     mix: tuple[float, float, float, float] = (3.0, 1.0, 1.0, 1.0)  # shares: clean, noise, gaps, both
 
     def __post_init__(self) -> None:
-        _check(0 <= self.noise_std[0] <= self.noise_std[1] < 1e6, f"noise_std is {self.noise_std}", "0 <= low <= high")
-        _check(0 < self.survival[0] <= self.survival[1] <= 1, f"survival is {self.survival}", "0 < low <= high <= 1")
+        check(0 <= self.noise_std[0] <= self.noise_std[1] < 1e6, f"noise_std is {self.noise_std}", "0 <= low <= high")
+        check(0 < self.survival[0] <= self.survival[1] <= 1, f"survival is {self.survival}", "0 < low <= high <= 1")
         _check_shares("mix", self.mix)
 
 
@@ -86,11 +85,11 @@ class LocationConfig:
     stored_states: int = 128  # clean states stored with targets; they cannot be recovered from noisy paths
 
     def __post_init__(self) -> None:
-        _check(1 <= self.grid_size <= 10**7, f"grid_size is {self.grid_size}", "1 to 10000000")
-        _check(0 <= self.widen < 1e3, f"widen is {self.widen:g}", "at least 0")
+        check(1 <= self.grid_size <= 10**7, f"grid_size is {self.grid_size}", "1 to 10000000")
+        check(0 <= self.widen < 1e3, f"widen is {self.widen:g}", "at least 0")
         for name in ("stored_nodes", "stored_states"):
             number = getattr(self, name)
-            _check(0 <= number <= 65_536, f"{name} is {number}", "0 to 65536")
+            check(0 <= number <= 65_536, f"{name} is {number}", "0 to 65536")
 
 
 def _authors_settings() -> tuple[Setting, ...]:
@@ -112,26 +111,26 @@ class PriorConfig:
     locations: LocationConfig = field(default_factory=LocationConfig)
 
     def __post_init__(self) -> None:
-        _check(0 < len(self.dims) <= MAX_DIM, f"dims is {self.dims}", "at least one dimension")
+        check(0 < len(self.dims) <= MAX_DIM, f"dims is {self.dims}", "at least one dimension")
         for dim in self.dims:
-            _check(1 <= dim <= MAX_DIM, f"dims contains {dim}", f"1 to {MAX_DIM}")
-        _check(len(set(self.dims)) == len(self.dims), f"dims is {self.dims}", "each dimension once")
-        _check(len(self.dim_shares) == len(self.dims), f"dim_shares is {self.dim_shares}", "one share per dimension")
+            check(1 <= dim <= MAX_DIM, f"dims contains {dim}", f"1 to {MAX_DIM}")
+        check(len(set(self.dims)) == len(self.dims), f"dims is {self.dims}", "each dimension once")
+        check(len(self.dim_shares) == len(self.dims), f"dim_shares is {self.dim_shares}", "one share per dimension")
         _check_shares("dim_shares", self.dim_shares)
-        _check(0 < len(self.settings) <= 100, f"settings has {len(self.settings)} entries", "1 to 100")
+        check(0 < len(self.settings) <= 100, f"settings has {len(self.settings)} entries", "1 to 100")
         _check_shares("the shares of settings", tuple(setting.share for setting in self.settings))
-        _check(0 < self.limit < 1e30, f"limit is {self.limit:g}", "a positive bound on the states, 100 in the paper")
-        _check(0 <= self.wave_share <= 1, f"wave_share is {self.wave_share:g}", "a share from 0 to 1")
-        _check(1 <= self.max_proposals <= 10**12, f"max_proposals is {self.max_proposals}", "at least 1")
+        check(0 < self.limit < 1e30, f"limit is {self.limit:g}", "a positive bound on the states, 100 in the paper")
+        check(0 <= self.wave_share <= 1, f"wave_share is {self.wave_share:g}", "a share from 0 to 1")
+        check(1 <= self.max_proposals <= 10**12, f"max_proposals is {self.max_proposals}", "at least 1")
         self._check_size()
 
     def _check_size(self) -> None:
         dim = max(self.dims)
         for setting in self.settings:
             size = setting.num_paths * setting.num_times * dim
-            _check(size <= _LARGEST_EQUATION, f"an equation would hold {size} numbers", f"at most {_LARGEST_EQUATION}")
+            check(size <= _LARGEST_EQUATION, f"an equation would hold {size} numbers", f"at most {_LARGEST_EQUATION}")
         terms = comb(max(self.polynomials.drift_degree, self.polynomials.diffusion_degree) + dim, dim)
-        _check(terms <= 1024, f"a polynomial would have {terms} monomials", "at most 1024; lower a degree or dims")
+        check(terms <= 1024, f"a polynomial would have {terms} monomials", "at most 1024; lower a degree or dims")
 
     @staticmethod
     def paper() -> "PriorConfig":
@@ -155,8 +154,7 @@ class PriorConfig:
 
     def to_mapping(self) -> dict[str, Any]:
         """The settings as nested dictionaries and lists, ready for JSON or TOML."""
-        mapping: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return mapping
+        return to_mapping(self)
 
     def to_toml(self) -> str:
         """The settings as a TOML file."""
@@ -170,25 +168,15 @@ class PriorConfig:
     @staticmethod
     def from_file(path: Path) -> "PriorConfig":
         """A config from a TOML or JSON file."""
-        try:
-            text = path.read_text()
-            mapping = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except (OSError, ValueError, RecursionError) as error:  # both parsers raise kinds of ValueError
-            raise ConfigError(f"cannot read the settings in {path}: {error}. Expected a TOML or JSON file.") from error
-        return PriorConfig.from_mapping(mapping)
-
-
-def _check(holds: bool, found: str, expected: str) -> None:
-    if not holds:
-        raise ConfigError(f"{found}; expected {expected}.")
+        return PriorConfig.from_mapping(read_settings(path))
 
 
 def _check_shares(name: str, shares: tuple[float, ...]) -> None:
-    _check(all(isfinite(s) and s >= 0 for s in shares) and sum(shares) > 0, f"{name} is {shares}", "relative shares")
+    check(all(isfinite(s) and s >= 0 for s in shares) and sum(shares) > 0, f"{name} is {shares}", "relative shares")
 
 
 def _check_chosen(name: str, chosen: Sequence[float], known: Sequence[float]) -> None:
     text = ", ".join(f"{value:g}" for value in known)
-    _check(len(chosen) > 0, f"no {name} is chosen", f"some of {text}")
+    check(len(chosen) > 0, f"no {name} is chosen", f"some of {text}")
     for value in chosen:
-        _check(value in known, f"{name} {value:g} is not in the settings", f"some of {text}")
+        check(value in known, f"{name} {value:g} is not in the settings", f"some of {text}")

@@ -4,7 +4,6 @@ Item i is a function of (settings, i), a shard is a range of items, and a file g
 So there is no state to lose: whatever is missing is made, whatever is there is checked.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,21 +12,22 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.identities import sha256
 from fimsde.files.lock import LOCK, only_one
-from fimsde.files.write import partial_files
-from fimsde.prior.equation import Equation, draw_equation
+from fimsde.files.settings import differences, to_mapping
+from fimsde.files.write import partial_files, write_file
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.prior.manifest import (
     MANIFEST_FILE,
     SETTINGS_FILE,
     DatasetSettings,
     Manifest,
     ShardRecord,
-    differences,
     read_manifest,
     read_settings,
     record,
 )
-from fimsde.prior.shards import Shard, pack, parse_shard, shard_bytes, write_atomically
+from fimsde.prior.shards import Shard, pack, parse_shard, shard_bytes
 
 
 def generate(
@@ -76,10 +76,10 @@ def _open_folder(settings: DatasetSettings, folder: Path, stale: str) -> None:
     except OSError as error:
         raise DatasetError(f"cannot use {folder}: {error.strerror}. Choose a folder you can write to.") from error
     if is_empty:
-        write_atomically(folder / SETTINGS_FILE, settings.to_json().encode())
+        write_file(folder / SETTINGS_FILE, settings.to_json().encode(), DatasetError)
     elif not (folder / SETTINGS_FILE).exists():
         raise DatasetError(f"{folder} is not empty and holds no data set. Choose a new folder.")
-    elif differing := differences(read_settings(folder), settings):
+    elif differing := differences(to_mapping(read_settings(folder)), to_mapping(settings)):
         raise DatasetError(
             f"{folder} holds another data set: {'; '.join(differing[:5])}. Use the same settings, or a new folder."
         )
@@ -127,7 +127,7 @@ def make_shard(settings: DatasetSettings, folder: Path, number: int) -> ShardRec
     """Make one shard and write it; what a worker does."""
     shard = pack(settings.config, [draw_equation(settings.config, settings.seed, i) for i in settings.items(number)])
     content, name = shard_bytes(shard, settings.identity), settings.file_name(number)
-    write_atomically(folder / name, content)
+    write_file(folder / name, content, DatasetError)
     return record(shard, content, name)
 
 
@@ -182,7 +182,7 @@ class Dataset:
     def __len__(self) -> int:
         return self.manifest.settings.num_equations
 
-    def __getitem__(self, index: int) -> Equation:
+    def __getitem__(self, index: int) -> DrawnEquation:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of a data set with {len(self)} equations")
         shard, position = divmod(index, self.manifest.settings.shard_size)
@@ -193,7 +193,7 @@ class Dataset:
         if self._last is None or self._last[0] != number:
             parsed, content = _load(self.manifest.settings, self.folder, number)
             listed = self.manifest.shards[number]
-            if hashlib.sha256(content).hexdigest() != listed.sha256:
+            if sha256(content) != listed.sha256:
                 raise DatasetError(
                     f"shard {listed.file} is not the one in {MANIFEST_FILE}; run `fimsde generate` again."
                 )

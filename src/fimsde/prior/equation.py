@@ -13,18 +13,17 @@ from fimsde.prior.corruption import Corruption, corrupt_paths, draw_corruption
 from fimsde.prior.law_kernels import draw_category
 from fimsde.prior.locations import grid_nodes, stored_locations, widened_box
 from fimsde.prior.noise_kernels import derive, uniform
-from fimsde.prior.paths import draw_clean_paths
+from fimsde.prior.paths import draw_clean_paths, draw_wave_paths
 from fimsde.prior.polynomials import PolynomialSDE
-from fimsde.prior.wave_paths import draw_wave_paths
 from fimsde.prior.waves import WaveSDE
 from fimsde.shapes import Array, Bool, Float, Float64
 
-MAX_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1  # the largest signed 64-bit integer, which other languages and file formats hold as well
 _HEADER, _PATHS, _CORRUPTION, _LOCATIONS = range(4)  # purposes: each has random numbers of its own
 
 
 @dataclass(frozen=True, eq=False)
-class Equation:
+class DrawnEquation:
     """An accepted equation of the prior with corrupted observations and exact targets.
 
     Attributes:
@@ -73,7 +72,7 @@ class Equation:
         return read(self.values[seen].astype(np.float64), times=self.times, mask=self.mask[seen])
 
 
-def draw_equation(config: PriorConfig, seed: int, index: int) -> Equation:
+def draw_equation(config: PriorConfig, seed: int, index: int) -> DrawnEquation:
     """Item `index` of the stream with this seed. Nothing else decides it: neither order nor number of workers."""
     item = _item_key(seed, index)
     counter = np.array([derive(item, _HEADER)], np.uint64)
@@ -86,7 +85,7 @@ def draw_equation(config: PriorConfig, seed: int, index: int) -> Equation:
     values, mask = corrupt_paths(config.corruption, corruption, clean, np.uint64(derive(item, _CORRUPTION)))
     box = widened_box(config.locations, clean)
     locations = stored_locations(config.locations, box, clean, np.uint64(derive(item, _LOCATIONS)))
-    return Equation(
+    return DrawnEquation(
         index=index,
         sde=clean.sde,
         setting=setting,
@@ -107,6 +106,6 @@ def _item_key(seed: int, index: int) -> np.uint64:
     return np.uint64(derive(np.uint64(seed), index))
 
 
-def stream(config: PriorConfig, seed: int, start: int = 0) -> Iterator[Equation]:
+def stream(config: PriorConfig, seed: int, start: int = 0) -> Iterator[DrawnEquation]:
     """Items start, start + 1, ... without end and without a disk; item i equals item i of the stored data set."""
     return (draw_equation(config, seed, index) for index in count(start))

@@ -13,7 +13,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic, models, overload, register_model
 
-WIDTH = 32
+WIDTH = 32  # as many as the uint32 of `lanes_beyond` has bits; two to eight registers on today's processors
 _VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 _FLOAT_ALIGNMENT = 4  # bytes; positions are arbitrary, so no more can be promised
 

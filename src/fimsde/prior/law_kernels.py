@@ -11,9 +11,10 @@ from fimsde.prior.noise_kernels import below, bits, choose, derive, new_normals,
 
 f32 = np.float32
 
+# Sparse equations are ours, not the paper's (docs/prior.md, "Two more families"); the shares were set by hand.
 _SPARSE_DEGREES = np.array([0.1, 0.35, 0.2, 0.35])  # shares of the degrees of the terms of a sparse drift
 _ODD_SHARE = 0.4  # of the sparse equations: unchanged by a reflection at the origin
-_ODD_DEGREES = np.array([0.0, 0.5, 0.0, 0.5])
+_ODD_DEGREES = np.array([0.0, 0.5, 0.0, 0.5])  # the same where a reflection changes nothing: odd ones only
 _RADIAL_SHARE = 0.15  # of the sparse equations in two and more dimensions: damped by -x |x|² in every component
 _SPARSE_DIFFUSIONS = np.array([0.55, 0.2, 0.15, 0.1])  # shares: constant, one more term, growing, vanishing
 

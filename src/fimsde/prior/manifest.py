@@ -1,8 +1,6 @@
 """What a data set is (its settings) and what it holds (its manifest): two small JSON files beside the shards."""
 
-import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.identities import sha256
 from fimsde.files.settings import build
+from fimsde.files.write import write_file
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import MAX_SEED
-from fimsde.prior.shards import Shard, write_atomically
+from fimsde.prior.shards import Shard
 from fimsde.shapes import Array, Int
 
 GENERATOR = 1  # changes whenever the same settings would give other bytes
 SETTINGS_FILE, MANIFEST_FILE = "settings.json", "manifest.json"
-_ABSENT = "absent"
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class DatasetSettings:
     @property
     def identity(self) -> str:
         """A checksum of the settings, written into every shard."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return sha256(self.to_json())
 
     def to_json(self) -> str:
         """The settings as JSON text."""
@@ -92,7 +91,7 @@ def record(shard: Shard, content: bytes, file: str) -> ShardRecord:
         cell = config.dims.index(shard.tensors["dim"][item]), shard.tensors["setting"][item]
         accepted[cell] += 1
         proposals[cell] += shard.tensors["num_proposals"][item]
-    return ShardRecord(file, shard.first, hashlib.sha256(content).hexdigest(), _table(accepted), _table(proposals))
+    return ShardRecord(file, shard.first, sha256(content), _table(accepted), _table(proposals))
 
 
 def _table(counts: Int[Array, "dims settings"]) -> tuple[tuple[int, ...], ...]:
@@ -108,7 +107,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write manifest.json, the sign that the data set is complete."""
-        write_atomically(folder / MANIFEST_FILE, (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode())
+        content = (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
+        write_file(folder / MANIFEST_FILE, content, DatasetError)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -142,21 +142,3 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(f"cannot read {path}: {error}. Restore the file, or generate into a new folder.") from error
-
-
-def differences(there: DatasetSettings, here: DatasetSettings) -> list[str]:
-    """What differs between two settings, one sentence each."""
-    old, new = _flat(json.loads(there.to_json())), _flat(json.loads(here.to_json()))
-    return [
-        f"{key} is {old.get(key, _ABSENT)} there and {new.get(key, _ABSENT)} here"
-        for key in sorted(old | new)
-        if old.get(key) != new.get(key)
-    ]
-
-
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {k: v for key, entry in value.items() for k, v in _flat(entry, f"{name}.{key}".lstrip(".")).items()}
-    if isinstance(value, list):
-        return {k: v for i, entry in enumerate(value) for k, v in _flat(entry, f"{name}[{i}]").items()}
-    return {name: value}

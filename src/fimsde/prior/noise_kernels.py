@@ -15,6 +15,7 @@ from fimsde.prior.lanes import WIDTH, fma
 
 u32, u64, i32, f32 = np.uint32, np.uint64, np.int32, np.float32
 
+# Both belong to the bytes of every data set: with others, GENERATOR in prior/manifest.py has to change. By hand.
 STREAMS = 64  # generators that run side by side, so that their loop becomes vector instructions
 BUFFER = 1024  # normals made at a time; a multiple of 2 * STREAMS
 _ODD = u64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio: splitmix64's increment

@@ -9,7 +9,8 @@ from fimsde.errors import ConfigError
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.path_kernels import Grid, bounds, draw_paths
 from fimsde.prior.polynomials import PolynomialSDE, polynomial_law
-from fimsde.prior.waves import WaveSDE
+from fimsde.prior.wave_kernels import run_path
+from fimsde.prior.waves import WaveSDE, draw_waves
 from fimsde.shapes import Array, Float
 
 
@@ -54,3 +55,32 @@ def draw_clean_paths(
             "Raise limit or max_proposals, or simulate for a shorter time."
         )
     return CleanPaths(PolynomialSDE(drift, diffusion), values, num_proposals)
+
+
+def draw_wave_paths(config: PriorConfig, dim: int, setting: Setting, key: np.uint64) -> CleanPaths:
+    """The same for equations of waves; a function of the key.
+
+    Paths start from standard normal states, as in the polynomial family.
+    """
+    rng = np.random.default_rng(int(key))
+    values = np.empty((setting.num_paths, setting.num_times, dim), np.float32)
+    num_steps = (setting.num_times - 1) * setting.substeps
+    for proposal in range(config.max_proposals):
+        sde = draw_waves(dim, rng)
+        values[:, 0] = rng.standard_normal((setting.num_paths, dim))
+        if all(
+            run_path(
+                sde.waves,
+                setting.gap / setting.substeps,
+                setting.substeps,
+                config.limit,
+                rng.standard_normal((num_steps, dim)),
+                path,
+            )
+            for path in values
+        ):
+            return CleanPaths(sde, values, proposal + 1)
+    raise ConfigError(
+        f"none of {config.max_proposals} proposed wave equations in {dim} dimensions kept its paths below "
+        f"{config.limit:g}. Raise limit or max_proposals, or simulate for a shorter time."
+    )

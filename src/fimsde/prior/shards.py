@@ -5,23 +5,21 @@ its nodes follow from the box and targets anywhere from the coefficients; what i
 that a reader in another language can train without evaluating polynomials.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, comb, prod
-from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
 from fimsde.errors import DatasetError
-from fimsde.files.write import write_file
+from fimsde.files.identities import sha256
 from fimsde.prior.config import PriorConfig, Setting
 from fimsde.prior.corruption import Corruption
-from fimsde.prior.equation import Equation
+from fimsde.prior.equation import DrawnEquation
 from fimsde.prior.locations import nodes_per_axis
 from fimsde.prior.polynomials import PolynomialSDE
 from fimsde.shapes import Array
@@ -73,7 +71,7 @@ class Shard:
     def __len__(self) -> int:
         return len(self.tensors["dim"])
 
-    def equation(self, position: int) -> Equation:
+    def equation(self, position: int) -> DrawnEquation:
         """The equation at a position in this shard; equal in every bit to `draw_equation`."""
         setting = self.config.settings[self.tensors["setting"][position]]
         shapes = _shapes(self.config, int(self.tensors["dim"][position]), setting)
@@ -83,7 +81,7 @@ class Shard:
         }
         num_values = setting.num_paths * setting.num_times
         mask = np.unpackbits(part.pop("mask"), count=num_values).astype(np.bool_)
-        return Equation(
+        return DrawnEquation(
             index=self.first + position,
             sde=PolynomialSDE(part.pop("drift_coefficients"), part.pop("diffusion_coefficients")),
             setting=setting,
@@ -96,7 +94,7 @@ class Shard:
         )
 
 
-def pack(config: PriorConfig, equations: Sequence[Equation]) -> Shard:
+def pack(config: PriorConfig, equations: Sequence[DrawnEquation]) -> Shard:
     """Equations that follow each other as the arrays of a shard."""
     number = {setting: number for number, setting in enumerate(config.settings)}
     polynomials = [e.sde for e in equations if isinstance(e.sde, PolynomialSDE)]  # all: see `DatasetSettings`
@@ -124,11 +122,8 @@ def shard_bytes(shard: Shard, identity: str) -> bytes:
 
 
 def _digest(header: Mapping[str, object], tensors: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(f"{header['dataset']} {header['first']}".encode())
-    for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).data)
-    return digest.hexdigest()
+    described = ((f"{name} {tensor.dtype} {tensor.shape}", tensor) for name, tensor in sorted(tensors.items()))
+    return sha256(f"{header['dataset']} {header['first']}", *(part for pair in described for part in pair))
 
 
 def parse_shard(content: bytes, config: PriorConfig, identity: str, first: int, name: str) -> Shard:
@@ -168,14 +163,3 @@ def _offsets(config: PriorConfig, tensors: Mapping[str, Array], name: str) -> di
         if offsets[key][-1] != len(tensors[key]):
             raise DatasetError(f"shard {name}: {key} has {len(tensors[key])} numbers; expected {offsets[key][-1]}.")
     return offsets
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """`write_file` with an error that says how to go on."""
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise DatasetError(
-            f"cannot write {path.name} in {path.parent}: {error.strerror}. "
-            "What is finished stays valid; free space or restore permissions, and run the same command again."
-        ) from error

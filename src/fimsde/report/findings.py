@@ -18,8 +18,8 @@ from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.replay import Replay, replay
 from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
+from fimsde.files.identities import data_hash, model_hash
 from fimsde.report.health import Health, health
-from fimsde.report.origin import data_hash, weights_hash
 from fimsde.results.result import Result
 
 T = TypeVar("T")
@@ -171,3 +171,9 @@ def _finite(value: Any) -> Any:
         case float() | np.floating():
             return float(value) if math.isfinite(value) else None
     return value
+
+
+def weights_hash(result: Result) -> str | None:
+    """SHA-256 of the weights, that of the file model.safetensors they come from; None for an equation without any."""
+    model: Any = getattr(result.fitted, "model", None)
+    return None if model is None else model_hash(model)

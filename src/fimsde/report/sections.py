@@ -10,14 +10,15 @@ from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
 from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
+from fimsde.files.identities import data_hash
+from fimsde.files.versions import versions
 from fimsde.plots import BandSettings, Picture, to_png
 from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
-from fimsde.report.findings import Findings
+from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import formula_block, left_out_text, terms
-from fimsde.report.origin import data_hash, versions, weights_hash
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
@@ -191,7 +192,7 @@ def reproducibility(found: Findings, bands: BandSettings) -> Section:
         ("data, SHA-256", data_hash(found.observations)),
         ("seed", str(found.seed)),
         ("bands", f"{bands.resamples} resamples, level {bands.level:g}, seed {bands.seed}"),
-        *versions(),
+        *versions().items(),
     ]
     return Section("reproducibility", "Reproducibility", (properties(*rows),))
 

@@ -6,7 +6,6 @@ method, which gives the same answers, on the same machine bit for bit; what the 
 
 import json
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
+from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
@@ -29,10 +29,11 @@ from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
-_PROBES = 16  # states at which the answers are remembered
-_SAME = 1e-3  # of the size of the fields: other processors and libraries round differently
+_PROBES = 16  # states at which the answers are remembered; by hand
+# of the size of the fields: other processors and libraries round differently, and a change of the model shows; by hand
+_SAME = 1e-3
 
 
 def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None:
@@ -44,7 +45,7 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         )
     record: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
-        "fimsde": version("fimsde"),
+        "fimsde": __version__,
         "method": result.method,
         "names": list(result.names),
         "time_unit": result.time_unit,

@@ -19,7 +19,8 @@ def _hill_production(x: Float[Array, "queries 1"]) -> Float[Array, "queries 1"]:
     return 0.2 + 2 * fourth / (1 + fourth)
 
 
-_MULLER_BROWN = np.array(  # depth, curvatures xx, xy, yy, and centre of the four Gaussians; potential divided by 20
+# Mueller and Brown (1979), Theor. Chim. Acta 53, potential divided by 20
+_MULLER_BROWN = np.array(  # depth, curvatures xx, xy, yy, and centre of the four Gaussians
     [
         [-10.0, -1.0, 0.0, -10.0, 1.0, 0.0],
         [-5.0, -1.0, 0.0, -10.0, 0.0, 0.5],
@@ -43,8 +44,6 @@ SINE_WELLS = System(
     diffusion=lambda x: 1.5 + 0.5 * np.cos(x),
     initial_state=(0.0,),
     box=((-4.0, 4.0),),
-    drift_latex=(r"3 \sin(3 x) - 0.3 x",),
-    diffusion_latex=(r"1.5 + 0.5 \cos(x)",),
     stride=10,
 )
 FINE_SINE_WELLS = System(
@@ -54,8 +53,6 @@ FINE_SINE_WELLS = System(
     diffusion=lambda x: np.full_like(x, 1.5),
     initial_state=(0.0,),
     box=((-3.0, 3.0),),
-    drift_latex=(r"6 \sin(6 x) - 0.8 x",),
-    diffusion_latex=("1.5",),
     stride=10,
 )
 TANH_SWITCH = System(
@@ -65,8 +62,6 @@ TANH_SWITCH = System(
     diffusion=lambda x: 0.5 + 1 / (1 + x**2),
     initial_state=(1.5,),
     box=((-2.5, 2.5),),
-    drift_latex=(r"3 \tanh(3 x) - 2 x",),
-    diffusion_latex=(r"0.5 + \frac{1}{1 + x^2}",),
     stride=10,
 )
 HILL_SWITCH = System(  # a gene that activates itself; Langevin noise of production and decay, now and then below zero
@@ -76,8 +71,6 @@ HILL_SWITCH = System(  # a gene that activates itself; Langevin noise of product
     diffusion=lambda x: np.sqrt(0.6 * (_hill_production(x) + np.maximum(x, 0))),
     initial_state=(1.0,),
     box=((0.0, 3.2),),
-    drift_latex=(r"10 (0.2 + \frac{2 x^4}{1 + x^4} - x)",),
-    diffusion_latex=(r"\sqrt{0.6 (0.2 + \frac{2 x^4}{1 + x^4} + \max(x, 0))}",),
     stride=10,
 )
 SQUARE_ROOT = System(
@@ -87,8 +80,6 @@ SQUARE_ROOT = System(
     diffusion=lambda x: 0.8 * np.sqrt(np.maximum(x, 0)),
     initial_state=(1.0,),
     box=((0.0, 2.5),),
-    drift_latex=(r"2 (1 - x)",),
-    diffusion_latex=(r"0.8 \sqrt{\max(x, 0)}",),
     stride=10,
 )
 GEOMETRIC_BROWNIAN = System(  # ten years of daily prices
@@ -98,8 +89,6 @@ GEOMETRIC_BROWNIAN = System(  # ten years of daily prices
     diffusion=lambda x: 0.2 * x,
     initial_state=(1.0,),
     box=((0.25, 4.0),),
-    drift_latex=(r"0.05 x",),
-    diffusion_latex=(r"0.2 x",),
     dt=1 / 2520,
     stride=10,
     length=2520,
@@ -111,8 +100,6 @@ VAN_DER_POL = System(
     diffusion=lambda x: np.broadcast_to([0.2, 0.5], x.shape),
     initial_state=(2.0, 0.0),
     box=((-2.5, 2.5), (-6.0, 6.0)),
-    drift_latex=(r"x_2", r"3 (1 - x_1^2) x_2 - x_1"),
-    diffusion_latex=("0.2", "0.5"),
     stride=10,
 )
 FITZHUGH_NAGUMO = System(  # the textbook parameters (0.08, 0.7, 0.8, current 0.5) with time in units of ten
@@ -124,8 +111,6 @@ FITZHUGH_NAGUMO = System(  # the textbook parameters (0.08, 0.7, 0.8, current 0.
     diffusion=lambda x: np.broadcast_to([0.5, 0.2], x.shape),
     initial_state=(-1.0, -0.5),
     box=((-2.5, 2.5), (-1.0, 2.0)),
-    drift_latex=(r"10 (x_1 - \frac{x_1^3}{3} - x_2 + 0.5)", r"0.8 (x_1 + 0.7 - 0.8 x_2)"),
-    diffusion_latex=("0.5", "0.2"),
     stride=10,
 )
 MULLER_BROWN = System(
@@ -135,19 +120,6 @@ MULLER_BROWN = System(
     diffusion=lambda x: np.full_like(x, 1.6),
     initial_state=(0.6, 0.0),
     box=((-1.6, 1.2), (-0.4, 2.0)),
-    drift_latex=(
-        r"-20 (x_1 - 1) \exp(-(x_1 - 1)^2 - 10 x_2^2) - 10 x_1 \exp(-x_1^2 - 10 (x_2 - 0.5)^2)"
-        r" + 8.5 (11 (x_2 - 1.5) - 13 (x_1 + 0.5))"
-        r" \exp(-6.5 (x_1 + 0.5)^2 + 11 (x_1 + 0.5) (x_2 - 1.5) - 6.5 (x_2 - 1.5)^2)"
-        r" - 0.75 (1.4 (x_1 + 1) + 0.6 (x_2 - 1))"
-        r" \exp(0.7 (x_1 + 1)^2 + 0.6 (x_1 + 1) (x_2 - 1) + 0.7 (x_2 - 1)^2)",
-        r"-200 x_2 \exp(-(x_1 - 1)^2 - 10 x_2^2) - 100 (x_2 - 0.5) \exp(-x_1^2 - 10 (x_2 - 0.5)^2)"
-        r" + 8.5 (11 (x_1 + 0.5) - 13 (x_2 - 1.5))"
-        r" \exp(-6.5 (x_1 + 0.5)^2 + 11 (x_1 + 0.5) (x_2 - 1.5) - 6.5 (x_2 - 1.5)^2)"
-        r" - 0.75 (0.6 (x_1 + 1) + 1.4 (x_2 - 1))"
-        r" \exp(0.7 (x_1 + 1)^2 + 0.6 (x_1 + 1) (x_2 - 1) + 0.7 (x_2 - 1)^2)",
-    ),
-    diffusion_latex=("1.6", "1.6"),
     dt=0.0005,
     stride=10,
 )
@@ -158,8 +130,6 @@ MULTI_WELL_PLANE = System(
     diffusion=lambda x: np.sqrt(2 + np.cos(x[:, ::-1])),
     initial_state=(0.0, 0.0),
     box=((-3.5, 3.5), (-3.5, 3.5)),
-    drift_latex=(r"3 \sin(3 x_1) - 0.8 x_1 + \sin(x_2)", r"3 \sin(3 x_2) - 0.8 x_2 - \sin(x_1)"),
-    diffusion_latex=(r"\sqrt{2 + \cos(x_2)}", r"\sqrt{2 + \cos(x_1)}"),
     stride=10,
 )
 OUT_OF_CLASS = (

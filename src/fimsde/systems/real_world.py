@@ -8,7 +8,6 @@ consecutive folds, each held out once; the held-out fold is cut into ten consecu
 equal although missing rows were dropped and nights skipped, as in the published experiment.
 """
 
-import hashlib
 import io
 import os
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ import numpy as np
 
 from fimsde.data.observations import Observations, read
 from fimsde.errors import DatasetError
+from fimsde.files.identities import sha256
 from fimsde.shapes import Array, Float64
 
-FOLDS = 5
-PIECES = 10  # reference paths per held-out fold
+FOLDS = 5  # of a series, as in the paper's experiments on real data
+PIECES = 10  # reference paths per held-out fold, as there
 FOLDER_VARIABLE = "FIMSDE_DATA"
 _MINUTE = 1 / (252 * 390)  # in trading years of 252 days of 390 minutes; the paper's size table misprints it as 1.8e-5
 
@@ -30,7 +30,7 @@ Arrangement = Literal["separate", "concatenated", "four paths", "forty paths"]
 
 
 @dataclass(frozen=True)
-class Series:
+class RealSeries:
     """A real series: where it is stored and how it is modelled.
 
     Attributes:
@@ -54,7 +54,7 @@ class Series:
         return np.exp(values) if self.transform == "log" else values
 
 
-WIND = Series(
+WIND = RealSeries(
     name="wind",
     title="Wind speed",
     transform="difference",
@@ -62,7 +62,7 @@ WIND = Series(
     time_unit="h",
     sha256="275f579aafde3423ac5bd8d8c6812126de948bbed2728c5f960f274642003496",
 )
-OIL = Series(
+OIL = RealSeries(
     name="oil",
     title="Oil price",
     transform="difference",
@@ -70,7 +70,7 @@ OIL = Series(
     time_unit="business day",
     sha256="f2a45ee08f00e4c5f58ab821ce2621eadad92a61b994283ff3d5dad66b4579e6",
 )
-FACEBOOK = Series(
+FACEBOOK = RealSeries(
     name="facebook",
     title="Facebook stock",
     transform="log",
@@ -78,7 +78,7 @@ FACEBOOK = Series(
     time_unit="trading year",
     sha256="1fe0f9284c2992b66c3b7bde4b3198309cb6d22075b5487aa81ce4ea015e2c52",
 )
-TESLA = Series(
+TESLA = RealSeries(
     name="tesla",
     title="Tesla stock",
     transform="log",
@@ -99,7 +99,7 @@ class Split:
         folds: Modelled values, fold after fold.
     """
 
-    series: Series
+    series: RealSeries
     held_out: int
     folds: Float64[Array, "folds times"]
 
@@ -140,14 +140,14 @@ class Split:
         return read(paths, times=times, names=[self.series.name], time_unit=self.series.time_unit)
 
 
-def splits(series: Series, folder: str | Path | None = None) -> tuple[Split, ...]:
+def splits(series: RealSeries, folder: str | Path | None = None) -> tuple[Split, ...]:
     """The five cross-validation splits of a series; `folder` as in `load`."""
     values = load(series, folder)
     folds = values[: len(values) // FOLDS * FOLDS].reshape(FOLDS, -1)
     return tuple(Split(series, held_out, folds) for held_out in range(FOLDS))
 
 
-def load(series: Series, folder: str | Path | None = None) -> Float64[Array, " times"]:
+def load(series: RealSeries, folder: str | Path | None = None) -> Float64[Array, " times"]:
     """The whole series as it is modelled: differences or logarithms.
 
     Args:
@@ -158,7 +158,7 @@ def load(series: Series, folder: str | Path | None = None) -> Float64[Array, " t
     return np.log(stored) if series.transform == "log" else np.diff(stored)
 
 
-def _stored_values(series: Series, folder: str | Path | None) -> Float64[Array, " times"]:
+def _stored_values(series: RealSeries, folder: str | Path | None) -> Float64[Array, " times"]:
     file = _folder(folder) / f"{series.name}.csv"
     try:
         content = file.read_bytes()
@@ -167,7 +167,7 @@ def _stored_values(series: Series, folder: str | Path | None) -> Float64[Array, 
             f"{str(file)!r} cannot be read ({error.strerror}). Expected the {series.title.lower()} series there: pass "
             f"folder=, or set {FOLDER_VARIABLE} to the folder with {', '.join(f'{s.name}.csv' for s in REAL_WORLD)}."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
+    found = sha256(content)
     if found != series.sha256:
         raise DatasetError(
             f"{str(file)!r} has the SHA-256 checksum {found}; expected {series.sha256}. The published splits belong to "

@@ -6,7 +6,6 @@ settings, versions). Random numbers need no state: those of step i follow from (
 
 import json
 import os
-import platform
 import re
 import shutil
 from collections.abc import Mapping
@@ -14,21 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from fimsde._version import __version__
 from fimsde.errors import CheckpointError
 from fimsde.files.outputs import write_folder
+from fimsde.files.settings import differences
+from fimsde.files.versions import versions
 from fimsde.model.untrusted import non_finite, raise_all, read_header, read_json, read_tensors, refuse_pickles
 
-FORMAT_VERSION = 1
-KEPT = 2  # checkpoints; older ones are removed
+FORMAT_VERSION = 1  # raised when versions before could not read what is written
+KEPT = 2  # checkpoints; older ones are removed. If the last is damaged, one is left
 _TENSORS, _STATE = "state.safetensors", "state.json"
 _NAME = re.compile(r"step-(\d{9})")
-_ABSENT = "absent"
 
 
 @dataclass
@@ -100,26 +98,6 @@ def steps(folder: Path) -> list[int]:
     return sorted(int(match[1]) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name)))
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What differs between two nested settings, one sentence each."""
-    old, new = _flat(there), _flat(here)
-    return [
-        f"{key} is {old.get(key, _ABSENT)} there and {new.get(key, _ABSENT)} here"
-        for key in sorted(old | new)
-        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
-    ]
-
-
-def versions() -> dict[str, str]:
-    """Of everything that may change a bit of the results."""
-    return {
-        "fimsde": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def _tensors(state: State) -> dict[str, Tensor]:
     tensors = {f"model.{name}": tensor for name, tensor in state.model.state_dict().items()}
     tensors |= {f"ema.{name}": tensor for name, tensor in state.ema.items()}
@@ -172,14 +150,3 @@ def _remove_old(folder: Path) -> None:
         os.rename(folder / f"step-{step:09d}", folder / f".step-{step:09d}.old")
     for leftover in folder.glob(".step-*.old"):
         shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    match value:
-        case Mapping():
-            entries = [(f"{name}.{key}".lstrip("."), entry) for key, entry in value.items()]
-        case list() if value and isinstance(value[0], Mapping | list):
-            entries = [(f"{name}[{number}]", entry) for number, entry in enumerate(value)]
-        case _:
-            return {name: value}
-    return {key: entry for prefix, part in entries for key, entry in _flat(part, prefix).items()}

@@ -1,15 +1,13 @@
 """TrainConfig: everything a pretraining run depends on, in one frozen object that is written beside its results."""
 
-import json
-import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 from fimsde.errors import ConfigError
-from fimsde.files.settings import build, short
+from fimsde.files.settings import build, check, read_settings, short, to_mapping, to_toml
 from fimsde.model.config import ModelConfig
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PolynomialConfig, PriorConfig, Setting
 
@@ -31,11 +29,11 @@ class ContextConfig:
     hidden: float = 1.0  # primed: share kept of the equations whose curvature the paths do not show
 
     def __post_init__(self) -> None:
-        _check(1 <= self.fewest <= self.most, f"fewest is {self.fewest}, most is {self.most}", "1 <= fewest <= most")
+        check(1 <= self.fewest <= self.most, f"fewest is {self.fewest}, most is {self.most}", "1 <= fewest <= most")
         for name in ("cut_share", "known_origin", "hidden"):
-            _check(0 <= getattr(self, name) <= 1, f"{name} is {getattr(self, name):g}", "a share from 0 to 1")
-        _check(0 <= self.widen < 100, f"widen is {self.widen:g}", "0 to 100")
-        _check(self.far > 0, f"far is {self.far:g}", "a positive number of standard deviations")
+            check(0 <= getattr(self, name) <= 1, f"{name} is {getattr(self, name):g}", "a share from 0 to 1")
+        check(0 <= self.widen < 100, f"widen is {self.widen:g}", "0 to 100")
+        check(self.far > 0, f"far is {self.far:g}", "a positive number of standard deviations")
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,9 @@ class OptimiserConfig:
     betas: tuple[float, float] = (0.9, 0.999)
 
     def __post_init__(self) -> None:
-        _check(0 < self.learning_rate < 10, f"learning_rate is {self.learning_rate:g}", "a small positive number")
-        _check(0 <= self.weight_decay < 10, f"weight_decay is {self.weight_decay:g}", "at least 0")
-        _check(all(0 <= b < 1 for b in self.betas), f"betas is {self.betas}", "two numbers from 0 to below 1")
+        check(0 < self.learning_rate < 10, f"learning_rate is {self.learning_rate:g}", "a small positive number")
+        check(0 <= self.weight_decay < 10, f"weight_decay is {self.weight_decay:g}", "at least 0")
+        check(all(0 <= b < 1 for b in self.betas), f"betas is {self.betas}", "two numbers from 0 to below 1")
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,8 @@ class ScheduleConfig:
     final: float = 0.02  # cosine: share at the last step
 
     def __post_init__(self) -> None:
-        _check(self.warm_up >= 0, f"warm_up is {self.warm_up}", "at least 0 steps")
-        _check(0 <= self.final <= 1, f"final is {self.final:g}", "a share from 0 to 1")
+        check(self.warm_up >= 0, f"warm_up is {self.warm_up}", "at least 0 steps")
+        check(0 <= self.final <= 1, f"final is {self.final:g}", "a share from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,10 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "checkpoint_interval", "log_interval"):
-            _check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
-        _check(self.clip >= 0 and isfinite(self.clip), f"clip is {self.clip:g}", "a norm, or 0 for none")
-        _check(0 <= self.ema_decay < 1, f"ema_decay is {self.ema_decay:g}", "0 (none) to below 1")
-        _check(0 <= self.seed < 2**32, f"seed is {self.seed}", "0 to 2**32 - 1")
+            check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
+        check(self.clip >= 0 and isfinite(self.clip), f"clip is {self.clip:g}", "a norm, or 0 for none")
+        check(0 <= self.ema_decay < 1, f"ema_decay is {self.ema_decay:g}", "0 (none) to below 1")
+        check(0 <= self.seed < 2**32, f"seed is {self.seed}", "0 to 2**32 - 1")
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,10 @@ class TrainConfig:
     dataset: str = ""  # checksum of the data set of `fimsde generate` to read; empty: equations are drawn on the fly
 
     def __post_init__(self) -> None:
-        _check(1 <= self.batch_size <= 100_000, f"batch_size is {self.batch_size}", "1 to 100000")
-        _check(1 <= self.num_queries <= 100_000, f"num_queries is {self.num_queries}", "1 to 100000")
-        _check(self.validation_batches >= 0, f"validation_batches is {self.validation_batches}", "at least 0")
-        _check(self.cache_equations >= 0, f"cache_equations is {self.cache_equations}", "at least 0")
+        check(1 <= self.batch_size <= 100_000, f"batch_size is {self.batch_size}", "1 to 100000")
+        check(1 <= self.num_queries <= 100_000, f"num_queries is {self.num_queries}", "1 to 100000")
+        check(self.validation_batches >= 0, f"validation_batches is {self.validation_batches}", "at least 0")
+        check(self.cache_equations >= 0, f"cache_equations is {self.cache_equations}", "at least 0")
 
     @staticmethod
     def preset(name: str) -> "TrainConfig":
@@ -144,12 +142,11 @@ class TrainConfig:
 
     def to_mapping(self) -> dict[str, Any]:
         """The settings as nested dictionaries and lists, ready for JSON or TOML."""
-        mapping: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return mapping
+        return to_mapping(self)
 
     def to_toml(self) -> str:
         """The settings as a TOML file."""
-        return "\n".join(_toml_lines(self.to_mapping(), "")) + "\n"
+        return to_toml(self.to_mapping())
 
     @staticmethod
     def from_mapping(mapping: object) -> "TrainConfig":
@@ -164,12 +161,7 @@ class TrainConfig:
     @staticmethod
     def from_file(path: Path) -> "TrainConfig":
         """A config from a TOML or JSON file."""
-        try:
-            text = path.read_text()
-            mapping = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except (OSError, ValueError, RecursionError) as error:  # both parsers raise ValueErrors
-            raise ConfigError(f"cannot read the settings in {path}: {error}. Expected a TOML or JSON file.") from error
-        return TrainConfig.from_mapping(mapping)
+        return TrainConfig.from_mapping(read_settings(path))
 
 
 def _primed() -> TrainConfig:
@@ -218,24 +210,3 @@ def _tiny_loop() -> LoopConfig:
     return LoopConfig(
         steps=6, optimiser=OptimiserConfig(1e-3), clip=1.0, ema_decay=0.9, checkpoint_interval=2, log_interval=1
     )
-
-
-def _toml_lines(mapping: Mapping[str, Any], prefix: str) -> list[str]:
-    """Plain settings first, then a table for each group; JSON and TOML agree on how plain values look."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in mapping.items() if not _is_group(value)]
-    for key, value in mapping.items():
-        if isinstance(value, Mapping):
-            lines += ["", f"[{prefix}{key}]", *_toml_lines(value, f"{prefix}{key}.")]
-        elif _is_group(value):
-            for entry in value:
-                lines += ["", f"[[{prefix}{key}]]", *_toml_lines(entry, f"{prefix}{key}.")]
-    return lines
-
-
-def _is_group(value: Any) -> bool:
-    return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
-
-
-def _check(holds: bool, found: str, expected: str) -> None:
-    if not holds:
-        raise ConfigError(f"{found}; expected {expected}.")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from fimsde.errors import CheckpointError, ConfigError
-from fimsde.prior.shards import write_atomically
+from fimsde.files.write import write_file
 
 FILE = "log.jsonl"
 
@@ -32,7 +32,7 @@ class Log:
                 out.mkdir(parents=True, exist_ok=True)
                 # in one step: a kill right after the start must not cost what is kept
                 kept = [line for line in read_log(out) if line["step"] < start]
-                write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+                write_file(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
                 self._file = self._path.open("a")
 
     def __enter__(self) -> "Log":

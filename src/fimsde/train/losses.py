@@ -1,7 +1,7 @@
 """What training minimises, in normalised coordinates: the supervised loss, and two losses for finetuning on data.
 
-Each has two reductions. "paper": squared norms, i.e. sums over components. "authors": means over the real components,
-as the published weights were trained.
+The supervised one has two reductions. "paper": squared norms, i.e. sums over components. "authors": means over the real
+components, as the published weights were trained. Those for finetuning have the authors' only.
 """
 
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ from fimsde.model.rollout import rollout
 from fimsde.simulate import euler_step
 
 Reduction = Literal["paper", "authors"]
-_FLOOR = 1e-10  # of diffusion and step length inside the likelihood; normalised units
+_FLOOR = 1e-10  # of diffusion and step length inside the likelihood, normalised units: that of the authors' code
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,12 @@ def transition_nll(
     noise: Float[Tensor, "substeps batch starts max_dim"],
     *,
     substeps: int = 1,
-    reduction: Reduction = "authors",
 ) -> Float[Tensor, ""]:
     """Negative log-likelihood of observed steps under the Gaussian Euler transition, for densely observed data.
 
     With several sub-steps per gap only the last one is scored, from the state simulated up to it; with one gap and one
-    sub-step nothing is simulated. Constants are dropped. "authors" divides by the number of scored components, "paper"
-    sums.
+    sub-step nothing is simulated. Constants are dropped. It is a mean over the scored components, as in the authors'
+    code; the paper prints a sum.
     """
     dt = _substep_lengths(steps.gaps, substeps)
     before = rollout(model, context, steps.start, dt[..., :-1], noise[: dt.shape[-1] - 1], steps.dims)
@@ -113,8 +112,7 @@ def transition_nll(
     scored = _scored(steps.valid, steps.dims)
     miss = torch.where(scored, steps.target.flatten(1, 2) - mean, 0.0)
     nll = miss**2 / (2 * diffusion**2 * dt) + torch.where(scored, torch.log(diffusion), 0.0)
-    total = nll.sum()
-    return total / scored.sum() if reduction == "authors" else total
+    return nll.sum() / scored.sum()
 
 
 def simulation_mse(
@@ -124,15 +122,14 @@ def simulation_mse(
     noise: Float[Tensor, "substeps batch samples max_dim"],
     *,
     substeps: int = 10,
-    reduction: Reduction = "authors",
 ) -> Float[Tensor, ""]:
     """Squared distance of simulated to observed states after each gap, with gradients through the simulation.
 
     For sparsely observed data. `noise` fixes the number of samples per start: its third axis is a multiple of the
-    number of starts, the samples of one start side by side. Both reductions end with a mean over all gaps, starts and
-    samples, in which invalid ones count as zero.
+    number of starts, the samples of one start side by side. It is a mean over components, as in the authors' code (the
+    paper prints a squared norm), and over all gaps, starts and samples, in which invalid ones count as zero.
     """
-    return simulation_errors(model, context, steps, noise, substeps=substeps, reduction=reduction).mean()
+    return simulation_errors(model, context, steps, noise, substeps=substeps).mean()
 
 
 def simulation_errors(
@@ -142,14 +139,13 @@ def simulation_errors(
     noise: Float[Tensor, "substeps batch samples max_dim"],
     *,
     substeps: int = 10,
-    reduction: Reduction = "authors",
 ) -> Float[Tensor, "batch samples gaps"]:
     """What `simulation_mse` is the mean of."""
     count = noise.shape[2] // steps.start.shape[1]
     dt = _substep_lengths(steps.gaps, substeps)
     start, target, dt, valid = (t.repeat_interleave(count, dim=1) for t in (steps.start, steps.target, dt, steps.valid))
     ends = rollout(model, context, start, dt, noise, steps.dims)[..., substeps::substeps, :]
-    errors = _squared_error(ends.flatten(1, 2), target.flatten(1, 2), _scored(valid, steps.dims), reduction)
+    errors = _squared_error(ends.flatten(1, 2), target.flatten(1, 2), _scored(valid, steps.dims), "authors")
     return errors.unflatten(1, valid.shape[1:])
 
 

@@ -1,19 +1,17 @@
 """The folder of a training run: one process at a time, and the same command goes on where a stopped one ended."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from fimsde.errors import CheckpointError, OutputError
 from fimsde.files.claims import tidy
 from fimsde.files.lock import LOCK
-from fimsde.files.write import partial_files
+from fimsde.files.settings import differences
+from fimsde.files.versions import versions
+from fimsde.files.write import partial_files, write_file
 from fimsde.model.untrusted import read_json
-from fimsde.prior.shards import write_atomically
 from fimsde.train import checkpoint
 
 RUN, CHECKPOINTS, CURVE, REPORT, WEIGHTS = "run.json", "checkpoints", "curve.jsonl", "report.json", "weights"
@@ -60,14 +58,14 @@ def goes_on(
         )
     if resume != found and (out / RUN).exists():  # what is resumed from a checkpoint is compared as it is loaded
         there = read_json(out / RUN).get("settings", {})
-        if different := checkpoint.differences(there, settings):
+        if different := differences(there, settings):
             raise CheckpointError(
                 f"{str(out)!r} belongs to a run with other settings: {'; '.join(different[:5])}. "
                 "Go on with the same settings, or choose another folder (--out)."
             )
     if not found and writes:
-        record = {"settings": dict(settings), "versions": checkpoint.versions()}
-        write_atomically(out / RUN, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+        record = {"settings": dict(settings), "versions": versions()}
+        write_file(out / RUN, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode(), OutputError)
     return found
 
 
@@ -76,11 +74,3 @@ def clear(out: Path) -> None:
     tidy(out)
     for leftover in partial_files(out, "*"):
         leftover.unlink(missing_ok=True)
-
-
-def fingerprint(model: nn.Module) -> str:
-    """Tells weights apart."""
-    digest = hashlib.sha256()
-    for tensor in model.state_dict().values():
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -12,7 +12,7 @@ from fimsde.plots.sections import WIDEN
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
-_NODES = 121
+_NODES = 121  # of a curve; by hand: smooth to the eye on the width of a page
 _TIPS = (
     ("x", "Q", "state"),
     ("value", "Q", "estimate"),

@@ -34,8 +34,8 @@ OPTIONS = {  # of streamlit; none of them can be changed by its configuration fi
 }
 _SCRIPT = Path(__file__).with_name("main.py")
 _OWN = re.compile(rf"({'|'.join(map(re.escape, NAMES))})(:\d+)?", re.IGNORECASE)  # any port: it may be forwarded
-_FORBIDDEN = 403
-_POLICY_VIOLATION = 1008  # code of a closed websocket
+_FORBIDDEN = 403  # RFC 9110
+_POLICY_VIOLATION = 1008  # code of a closed websocket, RFC 6455
 _REFUSAL = b"This app answers to http://127.0.0.1 and http://localhost only. Open it under the address it printed.\n"
 
 

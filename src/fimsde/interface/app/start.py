@@ -10,11 +10,11 @@ from importlib.util import find_spec
 
 from fimsde.errors import ConfigError
 
-ADDRESS = "127.0.0.1"
-_OLDEST = (1, 62)  # version of streamlit
-_FIRST, _TRIED = 8501, 100  # ports
-_PATIENCE = 5.0  # seconds
-_GLANCE = 0.2  # seconds between looks at a server that is starting
+ADDRESS = "127.0.0.1"  # the loop-back address: reached from this machine only
+_OLDEST = (1, 62)  # version of streamlit that keeps foreign pages out; the extra `app` asks for the same
+_FIRST, _TRIED = 8501, 100  # ports: streamlit's own, and as many after it; by hand
+_PATIENCE = 5.0  # seconds; by hand
+_GLANCE = 0.2  # seconds between looks at a server that is starting; by hand
 
 
 def require_streamlit() -> None:

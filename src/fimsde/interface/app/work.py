@@ -23,7 +23,7 @@ from fimsde.results.result import Result
 
 Progress = Callable[[float, str], object]
 ARCHIVE = "result.zip"
-LARGEST = 200  # megabytes of a table
+LARGEST = 200  # megabytes of a table: streamlit's own limit
 _MEGABYTE = 2**20  # as streamlit counts
 
 

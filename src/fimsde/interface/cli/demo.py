@@ -9,7 +9,7 @@ import typer
 from fimsde.files.outputs import new_folder
 from fimsde.interface.cli import table
 
-_RESAMPLES = 30
+_RESAMPLES = 30  # by hand: bands within seconds
 DATA = "double_well.csv"
 
 

@@ -33,13 +33,14 @@ def info(
 
 def _installation() -> dict[str, Any]:
     from fimsde.estimation import BUNDLED, bundled_model
+    from fimsde.files.identities import model_hash
+    from fimsde.files.versions import versions
     from fimsde.model.weights import TRAINING
-    from fimsde.report.origin import model_hash, versions
 
     model = bundled_model()
     training = json.loads((BUNDLED / TRAINING).read_text())
     return {
-        **dict(versions()),
+        **versions(),
         "model": f"{model.config.variant}, {model.config.num_parameters} parameters, up to {model.config.max_dim} "
         f"components, {training.get('steps', 0)} training steps",
         "weights_sha256": model_hash(model),
@@ -47,8 +48,8 @@ def _installation() -> dict[str, Any]:
 
 
 def _data(observations: Any) -> dict[str, Any]:
+    from fimsde.files.identities import data_hash
     from fimsde.report.health import health
-    from fimsde.report.origin import data_hash
 
     found = health(observations)
     names = observations.names

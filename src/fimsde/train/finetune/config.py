@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal, get_args
 
-from fimsde.errors import ConfigError
+from fimsde.files.renamed import renamed
+from fimsde.files.settings import check
 from fimsde.train.config import LoopConfig, OptimiserConfig, ScheduleConfig
 
 ObjectiveName = Literal["dense", "sparse", "filtered"]
 Parameters = Literal["all", "heads", "low-rank"]
 
 
+@renamed("0.3")
 @dataclass(frozen=True)
 class FinetuneConfig:
     """Settings of finetuning. The paper's own are `FinetuneConfig.paper`; those that are None follow from the data."""
@@ -34,7 +36,7 @@ class FinetuneConfig:
     hold_out: float = 0.15  # share of the data that only judges; 0: none, and the last weights are kept
     # Standard errors by which held-out data must be predicted better for weights to be kept. If nothing is gained, one
     # of eleven judgements passes 3 by chance in at most 4 % of runs, 2 in up to 33 % (Student's t, twenty stretches).
-    proof: float = 3.0
+    min_z: float = 3.0
     validation_interval: int = 10  # iterations between judgements, and between checkpoints
     patience: int = 5  # judgements without a new best before training ends
     seed: int = 0
@@ -44,14 +46,14 @@ class FinetuneConfig:
         _among("parameters", self.parameters, get_args(Parameters))
         _among("observation_noise", self.observation_noise, ("auto", "learnt", "none"))
         _among("schedule", self.schedule, ("cosine", "constant"))
-        _check(0 <= self.iterations <= 1_000_000, f"iterations is {self.iterations}", "0 to 1000000")
+        check(0 <= self.iterations <= 1_000_000, f"iterations is {self.iterations}", "0 to 1000000")
         for name in ("num_scored", "substeps", "look_ahead"):
             value = getattr(self, name)
-            _check(value is None or 1 <= value <= 100_000, f"{name} is {value}", "1 to 100000, or None")
+            check(value is None or 1 <= value <= 100_000, f"{name} is {value}", "1 to 100000, or None")
         for name in ("rank", "validation_interval", "patience"):
-            _check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
-        _check(0 <= self.hold_out <= 0.5, f"hold_out is {self.hold_out:g}", "a share of the data, 0 to 0.5")
-        _check(0 <= self.proof < inf, f"proof is {self.proof:g}", "a number of standard errors, 0 or more")
+            check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
+        check(0 <= self.hold_out <= 0.5, f"hold_out is {self.hold_out:g}", "a share of the data, 0 to 0.5")
+        check(0 <= self.min_z < inf, f"min_z is {self.min_z:g}", "a number of standard errors, 0 or more")
         self.loop()
 
     @staticmethod
@@ -83,10 +85,10 @@ class FinetuneConfig:
         )
 
 
+def stored_name(config: FinetuneConfig) -> str:
+    """The settings as text that tells runs and results apart; as it was before `min_z` had this name, to find those."""
+    return repr(config).replace("min_z=", "proof=")
+
+
 def _among(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    _check(value in allowed, f"{name} is {value!r}", f"one of {', '.join(allowed)}")
-
-
-def _check(holds: bool, found: str, expected: str) -> None:
-    if not holds:
-        raise ConfigError(f"{found}; expected {expected}.")
+    check(value in allowed, f"{name} is {value!r}", f"one of {', '.join(allowed)}")

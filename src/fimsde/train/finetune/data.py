@@ -13,10 +13,10 @@ from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 from fimsde.train.losses import ScoredSteps
 
-_MANY_PATHS = 10  # from here on whole paths are held out, below it parts of each path
-_STRETCHES = 5  # into which a long path is cut; the end of each is held out
-_LONG = 50  # steps in a held-out part from which on a path is long enough to be cut
-_FEWEST = 2  # steps in a held-out part
+_MANY_PATHS = 10  # from here on whole paths are held out: the fewest of which 15 % are two; below it parts of each path
+_STRETCHES = 5  # into which a long path is cut, and the end of each held out; by hand: change along time is seen
+_LONG = 50  # steps in a held-out part from which on a path is long enough to be cut; by hand
+_FEWEST = 2  # steps in a held-out part; by hand: single steps between stretches say little
 
 Rows = list[tuple[int, int]]  # first observation and the one after the last, of each piece
 

@@ -19,12 +19,13 @@ from torch.nn import functional as F
 from fimsde.simulate import euler_step
 from fimsde.train.losses import ScoredSteps
 
-Fields = Callable[[Tensor], tuple[Tensor, Tensor]]  # normalised locations (batch, queries, max_dim) to both fields
-_SMALLEST = 1e-8  # variance, in normalised units: far below what an observation can tell
+# from normalised locations (batch, queries, max_dim) to drift and diffusion there
+FieldFunction = Callable[[Tensor], tuple[Tensor, Tensor]]
+_SMALLEST = 1e-8  # variance, in normalised units: 1e-4 of a standard deviation is far below what data tell; by hand
 
 
 def filtered_nll(
-    fields: Fields, steps: ScoredSteps, noise_var: Float[Tensor, " dim"], *, substeps: int
+    fields: FieldFunction, steps: ScoredSteps, noise_var: Float[Tensor, " dim"], *, substeps: int
 ) -> Float[Tensor, ""]:
     """Negative log-likelihood of the observations after each start, in nats per observed component.
 
@@ -45,7 +46,7 @@ def num_scored(steps: ScoredSteps, dim: int) -> Int[Tensor, "batch starts"]:
 
 
 def window_nll(
-    fields: Fields, steps: ScoredSteps, noise_var: Float[Tensor, " dim"], *, substeps: int
+    fields: FieldFunction, steps: ScoredSteps, noise_var: Float[Tensor, " dim"], *, substeps: int
 ) -> Float[Tensor, "batch starts"]:
     """What `filtered_nll` is the mean of: the sum of nats in each window."""
     dim = len(noise_var)
@@ -69,7 +70,7 @@ def window_nll(
 
 
 def predict(
-    fields: Fields,
+    fields: FieldFunction,
     mean: Float[Tensor, "batch starts dim"],
     covariance: Float[Tensor, "batch starts dim dim"],
     gap: Float[Tensor, "batch starts"],
@@ -99,7 +100,10 @@ def predict(
 
 
 def advance(
-    fields: Fields, x: Float[Tensor, "batch queries max_dim"], dt: Float[Tensor, "batch queries 1"], midpoint: bool
+    fields: FieldFunction,
+    x: Float[Tensor, "batch queries max_dim"],
+    dt: Float[Tensor, "batch queries 1"],
+    midpoint: bool,
 ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
     """States one step later without noise, and the diffusion before it. The midpoint rule asks the drift half-way."""
     drift, diffusion = fields(x)

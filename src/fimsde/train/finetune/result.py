@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from fimsde.equations.sde import SDE
 from fimsde.model.fim import FIMSDE
 from fimsde.train.finetune.config import ObjectiveName
-from fimsde.train.finetune.proof import Gain
+from fimsde.train.finetune.gain import Gain
 
 S = TypeVar("S", bound=SDE)
 Ended = Literal["finished", "stopped early", "interrupted"]
@@ -36,11 +36,11 @@ class Judgement:
     gain_error: float | None
     lost_paths: int
 
-    def is_proven(self, factor: float) -> bool:
-        """Whether the gain is positive, and more than `factor` standard errors."""
+    def is_proven(self, min_z: float) -> bool:
+        """Whether the gain is positive, and more than `min_z` standard errors."""
         if self.gain is None or self.gain_error is None:
             return False
-        return Gain(self.gain, self.gain_error).is_proven(factor)
+        return Gain(self.gain, self.gain_error).is_proven(min_z)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """finetune: a model adapts to one data set, judged on a part of it that it does not learn from."""
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -15,28 +14,30 @@ import torch
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
-from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
+from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError, OutputError
 from fimsde.estimation import EstimatedSDE, bundled_model, estimate_sde
+from fimsde.files.identities import SHORT, fingerprint, paths_hash
 from fimsde.files.lock import only_one
+from fimsde.files.settings import to_mapping
+from fimsde.files.write import write_file
 from fimsde.model.fim import FIMSDE
-from fimsde.prior.shards import write_atomically
 from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State
 from fimsde.train.finetune.config import FinetuneConfig, Parameters
 from fimsde.train.finetune.data import ScoredBatches, Windows, split
+from fimsde.train.finetune.gain import paired_gain
 from fimsde.train.finetune.objective import Choice, WindowObjective, choose
 from fimsde.train.finetune.parameters import Learner, free, merged, with_correction
-from fimsde.train.finetune.proof import paired_gain
 from fimsde.train.finetune.result import Ended, Finetuned, Judgement
 from fimsde.train.finetune.start import first_guess
 from fimsde.train.log import read_log
 from fimsde.train.loop import RunOptions, run
 from fimsde.train.losses import ScoredSteps
 from fimsde.train.processes import Processes
-from fimsde.train.run_folder import CHECKPOINTS, CURVE, REPORT, WEIGHTS, check_place, clear, fingerprint, goes_on
+from fimsde.train.run_folder import CHECKPOINTS, CURVE, REPORT, WEIGHTS, check_place, clear, goes_on
 
-_LOST = 3  # simulated paths of 64 that may leave the data: tails are heavy
-_STATES = 5000  # at which the coordinates of a correction are set
+_LOST = 3  # simulated paths of 64 that may leave the data, 5 %: tails are heavy; by hand
+_STATES = 5000  # at which the coordinates of a correction are set; by hand: bounds seconds
 
 
 def finetune(
@@ -52,7 +53,7 @@ def finetune(
     """Adapt a model to observations. The model that is passed stays as it is.
 
     A part of the observations is held out; the weights that predict it best are kept. If none predict it better than
-    chance would, by `config.proof` standard errors, the model is returned as it was. Ctrl-C ends training and keeps the
+    chance would, by `config.min_z` standard errors, the model is returned as it was. Ctrl-C ends training and keeps the
     best weights so far.
 
     Args:
@@ -201,7 +202,7 @@ class _Run:
             record = {"finetuning": {**self.settings, "iteration": iteration}, "before": self._base_record()}
             merged(learner.model).save_pretrained(self.out / WEIGHTS, training=record, overwrite=True)
         lines = [json.dumps(asdict(j), allow_nan=False) + "\n" for j in self.curve]
-        write_atomically(self.out / CURVE, "".join(lines).encode())
+        write_file(self.out / CURVE, "".join(lines).encode(), OutputError)
         return self._is_stale()
 
     def _is_stale(self) -> bool:
@@ -238,11 +239,11 @@ class _Run:
     def _best(self) -> Judgement:
         """What is returned: the smallest loss that is no chance, or the beginning; the last if nothing was held out.
 
-        The smallest of many losses is a little too good to be true, which `proof` has to make up for.
+        The smallest of many losses is a little too good to be true, which `min_z` has to make up for.
         """
         if not self.config.hold_out:
             return self.curve[-1]
-        proven = [j for j in self._allowed() if j.is_proven(self.config.proof)]
+        proven = [j for j in self._allowed() if j.is_proven(self.config.min_z)]
         return min(proven, key=_order, default=self.curve[0])
 
     def _verdict(self) -> str:
@@ -279,7 +280,8 @@ class _Run:
             skipped=0 if state is None else state.skipped,
             seconds=0.0 if state is None else round(state.seconds, 1),
         )
-        write_atomically(self.out / REPORT, (json.dumps(result.report(), indent=1, allow_nan=False) + "\n").encode())
+        content = (json.dumps(result.report(), indent=1, allow_nan=False) + "\n").encode()
+        write_file(self.out / REPORT, content, OutputError)
         clear(self.out)
         return result
 
@@ -294,13 +296,10 @@ def _finite(value: float) -> float | None:
 
 def _settings(base: FIMSDE, observations: Observations, config: FinetuneConfig, choice: Choice) -> dict[str, Any]:
     """All that a run depends on, as it is compared on resume."""
-    data = hashlib.sha256()
-    for part in (observations.values, observations.times, observations.path_starts):
-        data.update(np.ascontiguousarray(part).tobytes())
     chosen = {"objective": choice.objective, "substeps": choice.substeps, "look_ahead": choice.look_ahead}
     return {
-        **json.loads(json.dumps(asdict(config))),
+        **to_mapping(config),
         "chosen": {**chosen, "num_scored": choice.num_scored},
-        "observations": data.hexdigest()[:16],
+        "observations": paths_hash(observations)[:SHORT],
         "weights": fingerprint(base),
     }

@@ -17,16 +17,18 @@ from fimsde.train.finetune.losses import advance, filtered_nll, predict
 from fimsde.train.finetune.parameters import Learner
 from fimsde.train.losses import ScoredSteps
 
-_STARTS, _FEW = 4096, 1024  # transitions looked at, the fewer where each is dear
-_ROUNDS = 4  # through sub-steps the answer to a change of the drift is known roughly only
-_PROVEN = 9.0  # chi-square from which on a coefficient counts
-_FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion
-_FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight
-_TINIEST = 1e-30  # variance: a factor on none at all would be infinite
-_SCORINGS, _STEP = 8, 0.3  # rounds of Fisher scoring, and the largest change of a log in each
-_SILENT = 0.01  # share of the errors explained by the diffusion, below which it counts as absent
-_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)  # of the errors that an absent diffusion may explain
-_FOLLOWED, _AHEAD = 256, 8  # windows, and observations in each, that choose among them: noise is told by several
+_STARTS, _FEW = 4096, 1024  # transitions looked at, the fewer where each is dear; by hand: bounds seconds
+_ROUNDS = 4  # through sub-steps the answer to a change of the drift is known roughly only; by hand
+_PROVEN = 9.0  # chi-square from which on a coefficient counts: three standard errors, by chance one term in 370
+_FACTORS = (-7.0, 7.0)  # log of the factor on the diffusion: a thousand up or down; by hand
+_FLOOR = 1e-3  # of the mean variance of a step, added so that no start gets all the weight; by hand
+_TINIEST = 1e-30  # variance: a factor on none at all would be infinite; float32 ends at 1e-38
+# rounds of Fisher scoring, and the largest change of a log in each: 8 * 0.3 lets it move by a factor of 11; by hand
+_SCORINGS, _STEP = 8, 0.3
+_SILENT = 0.01  # share of the errors explained by the diffusion, below which it counts as absent; by hand
+_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)  # of the errors that an absent diffusion may explain: none, and every decade
+# windows, and observations in each, that choose among them: noise is told by several; by hand, bounds seconds
+_FOLLOWED, _AHEAD = 256, 8
 
 
 @torch.no_grad()

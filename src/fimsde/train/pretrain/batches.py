@@ -16,14 +16,14 @@ from fimsde.model.banks import Banks, to_banks
 from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.dataset import Dataset
-from fimsde.prior.equation import Equation, draw_equation
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.contexts import Example, draw_num_observations, hides_curvature, make_example
 from fimsde.train.processes import Part
 
 BATCH, ITEM, SHARD, PICK = range(4)  # purposes: each has random numbers of its own
-_ATTEMPTS = 20
-NEXT = 1 << 40  # equations between an item and its replacement
+_ATTEMPTS = 20  # by hand: contexts drawn for an item until the settings are taken to be hopeless
+NEXT = 1 << 40  # equations between an item and its replacement: more than any run reads
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StreamedBatches(TorchDataset[Batch]):
         prior = draw_kind(config.prior, rng)
         num_observations = draw_num_observations(config.contexts, prior.settings[0], rng)
 
-        def equation(item: int, attempt: int) -> Equation:
+        def equation(item: int, attempt: int) -> DrawnEquation:
             return draw_equation(prior, seed, index * config.batch_size + item + attempt * NEXT)
 
         return gather(
@@ -110,7 +110,7 @@ class StoredBatches(TorchDataset[Batch]):
         turn, place = divmod(index, per_pass)
         first = int(np.random.default_rng([seed, PICK, turn]).permutation(per_pass)[place]) * config.batch_size
 
-        def example(item: int) -> Prepared:
+        def example(item: int) -> ExampleWithBank:
             equation = self.dataset[first + item]
             # from the same random numbers for all of them: equations with equal settings get equally many observations
             wanted = draw_num_observations(
@@ -130,7 +130,7 @@ def draw_kind(prior: PriorConfig, rng: np.random.Generator) -> PriorConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class ExampleWithBank:
     """An example with its bank, for models that read banks."""
 
     example: Example
@@ -139,12 +139,12 @@ class Prepared:
 
 def draw_example(
     config: TrainConfig,
-    equation: Callable[[int, int], Equation],
+    equation: Callable[[int, int], DrawnEquation],
     item: int,
     num_observations: int,
     purpose: Sequence[int],
     num_queries: int | None = None,
-) -> Prepared:
+) -> ExampleWithBank:
     """The example of an item. Contexts that cannot be normalised or fitted are replaced by those of other equations.
 
     That happens when a component rests exactly at a fixed point: nothing can be learned from it, nor does `estimate`
@@ -165,7 +165,7 @@ def draw_example(
         except (InvalidObservationsError, np.linalg.LinAlgError):
             continue
         if bank is None or _is_finite(bank):
-            return Prepared(example, bank)
+            return ExampleWithBank(example, bank)
     raise DatasetError(
         f"none of {_ATTEMPTS} contexts drawn for item {item} can be used. Allow longer contexts, or check the prior."
     )
@@ -184,7 +184,7 @@ def _is_finite(bank: Bank) -> bool:
         return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
 
 
-def gather(config: TrainConfig, prepared: Sequence[Prepared]) -> Batch:
+def gather(config: TrainConfig, prepared: Sequence[ExampleWithBank]) -> Batch:
     """Stack examples into one batch of float32 tensors."""
     examples = [p.example for p in prepared]
     source = (

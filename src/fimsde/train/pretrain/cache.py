@@ -4,7 +4,6 @@ Shard number s is a function of (settings, s): all its equations have one dimens
 is complete, so making a cache can be stopped and run again, and a cache can be made longer later.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from concurrent.futures import as_completed
@@ -23,21 +22,22 @@ from tqdm import tqdm
 
 from fimsde.bank.cells import MAX_CELLS
 from fimsde.errors import ConfigError, DatasetError
+from fimsde.files.identities import settings_hash
 from fimsde.files.lock import LOCK, only_one
+from fimsde.files.settings import differences
 from fimsde.files.workers import process_pool
-from fimsde.files.write import partial_files
+from fimsde.files.write import partial_files, write_file
 from fimsde.model.banks import Banks
-from fimsde.prior.equation import Equation, draw_equation
-from fimsde.prior.shards import write_atomically
-from fimsde.train.checkpoint import differences
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import NEXT, PICK, SHARD, Batch, draw_example, gather
 from fimsde.train.processes import Part
 
-SHARD_SIZE = 64  # equations per file, about 2 MB
-STORED_QUERIES = 256  # locations per equation, of which a step reads some
+SHARD_SIZE = 64  # equations per file, about 2 MB; by hand
+STORED_QUERIES = 256  # locations per equation, of which a step reads some: five times the 48 of the preset; by hand
 _SETTINGS = "cache.json"
 _FORMAT = 9  # changes whenever the same settings would give other bytes
+# the arrays of a bank with an axis of cells
 _CELLS = ("place", "time", "residual", "variation", "expected", "local_drift", "local_diffusion_sq", "mask")
 _BANKS = tuple(field.name for field in fields(Banks))
 _QUERIES = ("x", "drift", "diffusion", "scored", "dims")
@@ -90,7 +90,7 @@ def make_shard(config: TrainConfig, folder: Path, shard: int) -> None:
     dim = prior.dims[rng.choice(len(prior.dims), p=np.array(prior.dim_shares) / sum(prior.dim_shares))]
     prior = replace(prior, dims=(dim,), dim_shares=(1.0,))
 
-    def equation(item: int, attempt: int) -> Equation:
+    def equation(item: int, attempt: int) -> DrawnEquation:
         return draw_equation(prior, seed, shard * SHARD_SIZE + item + attempt * NEXT)
 
     batch = gather(
@@ -100,7 +100,8 @@ def make_shard(config: TrainConfig, folder: Path, shard: int) -> None:
     tensors = {f"bank.{name}": getattr(batch.source, name) for name in _BANKS}
     tensors |= {name: getattr(batch, name) for name in _QUERIES}
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_atomically(_file(folder, shard), safetensors.torch.save(tensors, {"cache": _identity(config)}))
+    content = safetensors.torch.save(tensors, {"cache": _identity(config)})
+    write_file(_file(folder, shard), content, DatasetError)
 
 
 class CachedBatches(TorchDataset[Batch]):
@@ -176,7 +177,7 @@ def _open_folder(config: TrainConfig, folder: Path) -> None:
     if there is None:
         if any(path.name != LOCK and not path.name.endswith(".partial") for path in folder.iterdir()):
             raise DatasetError(f"{folder} is not empty and holds no cache. Choose a new folder.")
-        write_atomically(folder / _SETTINGS, (json.dumps(_settings(config), indent=1) + "\n").encode())
+        write_file(folder / _SETTINGS, (json.dumps(_settings(config), indent=1) + "\n").encode(), DatasetError)
     elif different := differences(there, _settings(config)):
         raise DatasetError(
             f"{folder} holds another cache: {'; '.join(different[:5])}. Use the same settings, or a new folder."
@@ -196,7 +197,7 @@ def _settings(config: TrainConfig) -> Mapping[str, Any]:
 
 
 def _identity(config: TrainConfig) -> str:
-    return hashlib.sha256(json.dumps(_settings(config), sort_keys=True).encode()).hexdigest()
+    return settings_hash(_settings(config))
 
 
 def _file(folder: Path, shard: int) -> Path:

@@ -17,10 +17,11 @@ from fimsde.data.observations import Observations, read
 from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.errors import DataWarning
 from fimsde.prior.config import Setting
-from fimsde.prior.equation import Equation
+from fimsde.prior.equation import DrawnEquation
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.train.config import ContextConfig, TrainConfig
 
+# Shapes of the contexts that people have, set by hand.
 _SHORTEST = 100  # observations of a path that was cut
 _FROM_START = 0.7  # share of the cut paths that keep their beginning
 _CURVED = 0.05  # share of the variance of a drift that a linear drift must miss for its curvature to show
@@ -54,7 +55,7 @@ def draw_num_observations(config: ContextConfig, setting: Setting, rng: np.rando
 
 
 def make_example(
-    config: TrainConfig, equation: Equation, num_observations: int, num_queries: int, rng: np.random.Generator
+    config: TrainConfig, equation: DrawnEquation, num_observations: int, num_queries: int, rng: np.random.Generator
 ) -> Example:
     """A random context of an equation with its locations, by the rule of `config.contexts`.
 
@@ -76,14 +77,14 @@ def make_example(
     return _normalised(config, equation, observations, x, known_origin=known_origin)
 
 
-def paper_context(equation: Equation, num_observations: int, rng: np.random.Generator) -> Observations:
+def paper_context(equation: DrawnEquation, num_observations: int, rng: np.random.Generator) -> Observations:
     """As many whole paths, in random order, as make up the number of observations; at least one."""
     num_paths, num_times = equation.mask.shape
     chosen = rng.permutation(num_paths)[: max(1, num_observations // num_times)]
     return _observed(equation, chosen, slice(0, num_times))
 
 
-def primed_context(config: ContextConfig, equation: Equation, rng: np.random.Generator) -> Observations:
+def primed_context(config: ContextConfig, equation: DrawnEquation, rng: np.random.Generator) -> Observations:
     """A number of observations, uniform in its logarithm, reached by leaving out paths or by cutting them."""
     num_paths, num_times = equation.mask.shape
     total = num_paths * num_times
@@ -99,7 +100,7 @@ def primed_context(config: ContextConfig, equation: Equation, rng: np.random.Gen
 
 
 def primed_locations(
-    config: TrainConfig, equation: Equation, observations: Observations, num_queries: int, rng: np.random.Generator
+    config: TrainConfig, equation: DrawnEquation, observations: Observations, num_queries: int, rng: np.random.Generator
 ) -> Float64[Array, "queries dim"]:
     """Half clean states on the paths, the others uniform in the box of the data, widened by a random share."""
     stored = min(config.prior.locations.stored_states, equation.mask.size)
@@ -130,7 +131,7 @@ def _missed_by_a_line(example: Example, chosen: Bool[Array, " queries"]) -> Floa
     return left.var(axis=0) / (drift.var(axis=0) + np.finfo(float).tiny)
 
 
-def _observed(equation: Equation, paths: Array, times: slice) -> Observations:
+def _observed(equation: DrawnEquation, paths: Array, times: slice) -> Observations:
     mask = equation.mask[paths, times]
     seen = mask.any(axis=1)
     values = equation.values[paths, times][seen].astype(np.float64)
@@ -141,7 +142,7 @@ def _observed(equation: Equation, paths: Array, times: slice) -> Observations:
 
 def _normalised(
     config: TrainConfig,
-    equation: Equation,
+    equation: DrawnEquation,
     observations: Observations,
     x: Float64[Array, "queries dim"],
     *,

@@ -19,11 +19,12 @@ from fimsde.train.config import TrainConfig
 from fimsde.train.losses import Loss, Reduction, supervised_loss
 from fimsde.train.pretrain.batches import Batch
 
+# Set by hand for the runs of docs/training-log.md.
 _FREEDOM = 4.0  # degrees of freedom of Student's t: a few large errors must not decide everything
 _VARIANCE = _FREEDOM / (_FREEDOM - 2.0)  # of Student's t
 _OUTLYING = 10.0  # mean square, in units of the expected one, beyond which only its logarithm counts
 _SMALLEST = 1e-5  # relative mean square error below which nothing is gained
-_LOG_SCALES = (-6.0, 5.0)
+_LOG_SCALES = (-6.0, 5.0)  # of errors, as a model may state them: 1/400 to 150 times the natural size
 
 
 Objective = Callable[[FIMSDE, Batch], Loss]

@@ -9,14 +9,16 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 
 from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, OutputError
+from fimsde.files.identities import fingerprint
 from fimsde.files.lock import only_one
+from fimsde.files.versions import versions
+from fimsde.files.write import write_file
 from fimsde.model.fim import FIMSDE
 from fimsde.model.operator import Operator
 from fimsde.model.untrusted import read_json
 from fimsde.model.weights import TRAINING
-from fimsde.prior.shards import write_atomically
-from fimsde.train.checkpoint import State, versions
+from fimsde.train.checkpoint import State
 from fimsde.train.config import TrainConfig
 from fimsde.train.loop import RunOptions, run
 from fimsde.train.pretrain.batches import Batch, StoredBatches, StreamedBatches
@@ -24,7 +26,7 @@ from fimsde.train.pretrain.cache import CachedBatches, fill_cache
 from fimsde.train.pretrain.objectives import choose_objective
 from fimsde.train.pretrain.validation import record_validation, validate, validation_batches
 from fimsde.train.processes import Processes
-from fimsde.train.run_folder import WEIGHTS, check_place, clear, fingerprint, goes_on
+from fimsde.train.run_folder import WEIGHTS, check_place, clear, goes_on
 
 SETTINGS = "config.toml"
 _BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
@@ -85,7 +87,7 @@ def _pretrain(
     held_out = validation_batches(config) if processes.is_main else []
 
     def milestone(state: State) -> None:
-        write_atomically(out / SETTINGS, config.to_toml().encode())
+        write_file(out / SETTINGS, config.to_toml().encode(), OutputError)
         usable, record = averaged(state, config), _record(config, state)
         if held_out:
             record["validation"] = validate(usable, held_out, config)

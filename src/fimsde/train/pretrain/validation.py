@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
+from fimsde.errors import OutputError
+from fimsde.files.write import write_file
 from fimsde.model.fim import FIMSDE
-from fimsde.prior.shards import write_atomically
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
 from fimsde.train.pretrain.batches import Batch, StreamedBatches
@@ -39,4 +40,4 @@ def record_validation(out: Path, step: int, losses: Mapping[str, float | None]) 
     """Add a line to validation.jsonl; lines of this step or later ones come from a part that is being repeated."""
     kept = [line for line in read_log(out, FILE) if line["step"] < step]
     lines = [json.dumps(line) + "\n" for line in (*kept, {"step": step, **losses})]
-    write_atomically(out / FILE, "".join(lines).encode())
+    write_file(out / FILE, "".join(lines).encode(), OutputError)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, sem, t
 
-from fimsde.train.finetune.proof import Gain, paired_gain
+from fimsde.train.finetune.gain import Gain, paired_gain
 
 WINDOWS, RUNS, FALSE_ALARM = 400, 1500, 1e-6
 
