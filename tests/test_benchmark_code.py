@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fimsde.benchmark import Method, run
 from fimsde.benchmark.adopt import adopt, first_difference
-from fimsde.benchmark.fingerprint import DECIDES, MEASURED, PACKAGE, UNKNOWN, digest_of, fingerprint
+from fimsde.benchmark.fingerprint import DECIDES, MEASURED, PACKAGE, UNKNOWN, fingerprint
 from fimsde.benchmark.provenance import is_present, remarks
 from fimsde.benchmark.results import read, result_file
 from fimsde.equations.sde import FunctionSDE
@@ -36,7 +36,7 @@ def fingerprint_with(package, method, file, source):
     before = (package / file).read_text()
     try:
         (package / file).write_text(source)
-        digest_of.cache_clear()
+        fingerprint.cache_clear()
         return fingerprint(method, package)
     finally:
         (package / file).write_text(before)
@@ -164,7 +164,7 @@ def test_stale_results_are_kept_and_said_and_renewed_when_asked(tmp_path):
     kept = quick(OTHER, tmp_path)
     assert [is_present(r) for r in kept] == [False, True, True, True]
     (line,) = remarks(kept, tmp_path)
-    assert line.startswith("mine: of 4 stored results 1 by other code, kept as they are.")
+    assert line.startswith("canonical, mine: of 4 stored results, 1 by other code; they are kept.")
     renewed = quick(OTHER, tmp_path, renew=True)
     assert all(is_present(r) for r in renewed)
     assert renewed[0].grid_error != results[0].grid_error  # this one was computed again, by the other fit
@@ -176,7 +176,7 @@ def test_what_is_said_names_the_systems_and_what_to_run(tmp_path):
     named = replace(result, method="bisde", code=UNKNOWN)
     fine = replace(named, code=fingerprint("bisde"), task=replace(named.task, system="hopf"))
     (line,) = remarks([named, fine], Path("here"))
-    assert "of 2 stored results 1 by unknown code (double_well)" in line
+    assert "of 2 stored results, 1 by unknown code (double_well); they are kept." in line
     assert "fimsde bench canonical --methods bisde --out here --adopt 5" in line
     assert "--weights FOLDER" in remarks([replace(named, method="fim-folder")], Path("here"))[0]
 
@@ -225,7 +225,7 @@ def test_the_command_line_says_what_is_stale_adopts_it_and_renews_it(tmp_path):
     results = [read(file) for file in files]
     forget(results, tmp_path, code="0123")
     said = bench("--summary")
-    assert "kramers-moyal: of 4 stored results 4 by other code" in said.stderr
+    assert "kramers-moyal: of 4 stored results, 4 by other code" in said.stderr
     assert json.loads(bench("--summary", "--json").stdout)
     adopted = bench("--adopt", "3")
     assert (adopted.exit_code, "2 of 4 stored results" in adopted.stdout) == (0, True)

@@ -39,6 +39,7 @@ DECIDES = {  # of a method with this name, or with this name and more words afte
 }
 
 
+@lru_cache
 def fingerprint(method: str, package: Path = PACKAGE) -> str:
     """The digest of what decides the numbers of a method; of one that is not ours, the data and the measures alone."""
     words = method.split("-")
@@ -47,7 +48,6 @@ def fingerprint(method: str, package: Path = PACKAGE) -> str:
     return digest_of((*MEASURED, *own), package)
 
 
-@lru_cache
 def digest_of(places: tuple[str, ...], package: Path = PACKAGE) -> str:
     """The digest of modules and folders of the package, in whatever order."""
     files = {file for place in places for file in _files(package / place)}

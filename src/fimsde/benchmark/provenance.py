@@ -30,7 +30,8 @@ def _remark(method: str, group: list[Result], out: Path) -> str:
     made = " and ".join(f"{number} by {code}" for number, code in counts if number)
     systems = dict.fromkeys(result.task.system for result in old)
     where = f" ({', '.join(systems)})" if len(systems) < len({result.task.system for result in group}) else ""
-    return f"{method}: of {len(group)} stored results {made}{where}, kept as they are. {_advice(method, old[0], out)}"
+    said = f"of {len(group)} stored results, {made}{where}; they are kept."
+    return f"{group[0].task.experiment}, {method}: {said} {_advice(method, old[0], out)}"
 
 
 def _advice(method: str, result: Result, out: Path) -> str:

@@ -64,7 +64,7 @@ def bench(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
         real_series=experiment in ("real-world", "convergence"),
         weights=weights or (),
-        work=out / "work",
+        work=None if renew or adopt else out / "work",  # training states there may be of other code
     )
     for place, option in ((tables_out, "--tables"), (figures_out, "--figures")):
         if place is not None:
