@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test slow faults fuzz lint dependencies docs check-docs package browser figure clean
+.PHONY: demo test slow faults fuzz lint dependencies docs check-docs package browser figure tables clean
 
 demo: $(VENV)/installed
 	$(BIN)/fimsde demo --out demo --overwrite
@@ -47,6 +47,9 @@ package: $(VENV)/installed-dev  # wheel and source archive: complete, installed 
 browser:  # Chromium for the tests that look at pages, on Debian and as root; other systems: any Chromium on the path
 	command -v chromium || { apt-get update && DEBIAN_FRONTEND=noninteractive \
 	  apt-get install --yes --no-install-recommends chromium chromium-driver fonts-liberation; }
+
+tables: $(VENV)/installed  # the figures in README.md, docs/ and the model card, from benchmarks/results; says what is stale
+	cd benchmarks && $(abspath $(BIN))/python -m pages
 
 figure: $(VENV)/installed  # the picture of README.md; the example also leaves a table and a report
 	mkdir -p docs/_build/figure

@@ -1,6 +1,6 @@
 """What each part of the model is worth: arms trained from scratch for equally many CPU-seconds, then compared.
 
-    python benchmarks/ablation.py --cache FOLDER [--equations 24576] [--seconds 240] [--arms primed,no-attention]
+    python benchmarks/ablation.py --cache FOLDER [--equations 24576] [--seconds 240] [--arms primed,paper] [--store]
 
 Arms: the primed model; without attention (the encoder's output is silenced, candidates stay); without scales (every
 candidate made from blocks of several steps is replaced by the full one made from single steps, and so is the fit that
@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from bank_canonical import PUBLISHED
 from model_canonical import errors
+from record import store
 from torch.utils.data import Dataset
 
 from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     options = parser.parse_args()
     if unknown := set(options.arms.split(",")) - set(ARMS):
         parser.error(f"no arm {', '.join(sorted(unknown))}; choose from {', '.join(ARMS)}")
@@ -193,12 +195,16 @@ def main() -> None:
     batches = CachedBatches(config, options.cache)
     settings = ", ".join(f"{n:g}/{g:g}" for n, g in PUBLISHED)
     print(f"arm, weights, steps: drift, then diffusion, at noise/gap {settings}; drift out of class, clean and noisy")
+    rows = []
     for name in options.arms.split(","):
         own = paper_config(config) if name == "paper" else config
         arm = paper_arm(own) if name == "paper" else primed_arm(name, own, batches)
         model, steps = train(arm, own, options.seconds)
         found = [*compared(model, options.repetitions), *out_of_class(model, options.repetitions)]
+        rows.append({"arm": name, "weights": own.model.num_parameters, "steps": steps, "errors": found})
         print(f"{name:13s}{own.model.num_parameters:9d}{steps:7d}", *(f"{r:9.3g}" for r in found), flush=True)
+    if options.store:
+        store("ablation", {"rows": rows})
 
 
 def compared(model: FIMSDE, repetitions: int) -> list[float]:

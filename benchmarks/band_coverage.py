@@ -2,6 +2,7 @@
 
     python benchmarks/band_coverage.py                       # the bundled weights, a quarter of an hour on one core
     python benchmarks/band_coverage.py --repetitions 2 --weights DIR
+    python benchmarks/band_coverage.py --seed 0 --store      # the report seeds, for the pages (make tables)
 
 The bar is 80 to 97 % at nominal 90 %, for each system, drift and diffusion, averaged over what was observed.
 """
@@ -12,6 +13,7 @@ import warnings
 from collections import defaultdict
 
 import numpy as np
+from record import store
 
 import fimsde
 from fimsde.errors import DataWarning
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--level", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=canonical.DEV_SEED)
     parser.add_argument("--weights", help="folder of weights; the bundled ones by default")
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     args = parser.parse_args()
     model = None if args.weights is None else fimsde.FIMSDE.from_pretrained(args.weights)
     warnings.simplefilter("ignore", DataWarning)
@@ -40,10 +43,15 @@ def main() -> None:
                 for field, share in zip(("drift", "diffusion"), covered, strict=True):
                     shares[system.title, field].append(share)
                     shares[condition, field].append(share)
+    groups: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for (group, field), values in shares.items():
         error = np.std(values) / np.sqrt(len(values))
+        groups[group][field] = [float(np.mean(values)), float(error)]
         print(f"{group:26} {field:10} {100 * np.mean(values):5.1f} ± {100 * error:.1f} %  ({len(values)} data sets)")
     print(f"CPU seconds per band of {args.resamples} resamples, estimate included: median {np.median(seconds):.2f}")
+    if args.store:
+        numbers = {"groups": groups, "seconds": float(np.median(seconds)), "conditions": list(CONDITIONS)}
+        store("band_coverage", numbers)
 
 
 def coverage(system, repetition, stride, noise_std, model, args) -> tuple[float, float]:

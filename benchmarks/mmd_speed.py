@@ -1,6 +1,6 @@
 """What one discrepancy of the paper's canonical benchmark costs: 100 against 100 paths of 500 points in two dimensions.
 
-    python benchmarks/mmd_speed.py [--threads 2] [--json]
+    python benchmarks/mmd_speed.py [--threads 2] [--json] [--store]
 
 CPU seconds are those of this process, so other work on the machine hardly counts. The yardstick is KSig on the CPU (its
 NumPy mode, float64, one thread), which needs 855 CPU-seconds for the three Gram matrices and 28.3 ms per pair.
@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import numpy as np
+from record import store
 
 from fimsde.data.observations import read
 from fimsde.equations.sde import FunctionSDE
@@ -66,9 +67,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     options = parser.parse_args()
     found = measure(options.threads)
     print(json.dumps(found) if options.json else "\n".join(f"{name:36s} {value:.6g}" for name, value in found.items()))
+    if options.store:
+        store("mmd_speed", found)
 
 
 if __name__ == "__main__":

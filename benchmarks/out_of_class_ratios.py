@@ -12,7 +12,29 @@ from pathlib import Path
 
 import numpy as np
 
-from fimsde.benchmark.results import read_all
+from fimsde.benchmark.results import Result, read_all
+
+Ratios = dict[tuple[str, str], dict[str, list[float]]]
+
+
+def log_ratios(results: list[Result], other: str) -> Ratios:
+    """By field and setting, then by system: the log of our error over the other's, one for every data set of both."""
+    errors: dict = defaultdict(dict)
+    for r in results:
+        if r.data_error is not None:
+            errors[r.task.setting, r.task.system, r.task.repetition][r.method] = r.data_error
+    logs: dict = defaultdict(lambda: defaultdict(list))
+    for (setting, system, _), by_method in errors.items():
+        for field in ("drift", "diffusion"):
+            if {"ours", other} <= by_method.keys():
+                ours, theirs = (getattr(by_method[name], field) for name in ("ours", other))
+                logs[field, setting][system].append(np.log(ours / theirs))
+    return logs
+
+
+def mean_ratio(by_system: dict[str, list[float]]) -> float:
+    """Geometric mean over all data sets."""
+    return float(np.exp(np.concatenate(list(by_system.values())).mean()))
 
 
 def main() -> None:
@@ -20,20 +42,11 @@ def main() -> None:
     parser.add_argument("other", help="name of the other method")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     arguments = parser.parse_args()
-    errors: dict = defaultdict(dict)
-    for result in read_all(arguments.results, "out-of-class", seed=0):
-        if result.data_error is not None:
-            errors[result.task.setting, result.task.system, result.task.repetition][result.method] = result.data_error
-    for field in ("drift", "diffusion"):
-        logs = defaultdict(lambda: defaultdict(list))
-        for (setting, system, _), by_method in errors.items():
-            if {"ours", arguments.other} <= by_method.keys():
-                ours, theirs = (getattr(by_method[name], field) for name in ("ours", arguments.other))
-                logs[setting][system].append(np.log(ours / theirs))
-        for setting, systems in sorted(logs.items()):
-            every = np.concatenate(list(systems.values()))
-            cells = ", ".join(f"{system} {np.exp(np.mean(values)):.2g}" for system, values in sorted(systems.items()))
-            print(f"{field:9s} {setting:22s} {np.exp(every.mean()):.3f} over {len(every)} data sets: {cells}")
+    found = log_ratios(read_all(arguments.results, "out-of-class", seed=0), arguments.other)
+    for (field, setting), systems in sorted(found.items(), key=lambda entry: (entry[0][0] != "drift", entry[0][1])):
+        num = sum(map(len, systems.values()))
+        cells = ", ".join(f"{system} {np.exp(np.mean(values)):.2g}" for system, values in sorted(systems.items()))
+        print(f"{field:9s} {setting:22s} {mean_ratio(systems):.3f} over {num} data sets: {cells}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Accepted equations per CPU-second of the prior, beside the authors' generator.
 
-Run: python benchmarks/prior_speed.py
+Run: python benchmarks/prior_speed.py [--store]
 
 `ours` is timed over what the authors' figures cover: drawing polynomials, simulating all proposals, rejecting, and
 evaluating drift and diffusion at the whole grid of locations and at every observation; nothing is written to disk.
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from record import store
 
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.equation import draw_equation
@@ -63,17 +64,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="CPU time of a round")
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     options = parser.parse_args()
     print("dim     gap   authors      ours   ratio     paths   (accepted equations per CPU-second)")
-    ratios, core_seconds = [], 0.0
+    ratios, rows, core_seconds = [], [], 0.0
     for (dim, gap), authors in AUTHORS.items():
         config = PriorConfig().restrict(dims=[dim], gaps=[gap])
         ours, paths = (measure(make, config, options.rounds, options.seconds) for make in (make_everything, make_paths))
         ratios.append(ours / authors)
+        rows.append({"dim": dim, "gap": gap, "authors": authors, "ours": ours, "paths": paths})
         core_seconds += TRAINING_SET[dim] / 3 / ours
         print(f"{dim:>3}  {gap:>6g}  {authors:>8.4g}  {ours:>8.4g}  {ratios[-1]:>6.4g}  {paths:>8.4g}", flush=True)
     print(f"mean ratio {sum(ratios) / len(ratios):.0f}, smallest {min(ratios):.0f}")
     print(f"the paper's 600 000 equations: {core_seconds / 3600:.2f} core-hours")
+    if options.store:
+        store("prior_speed", {"rows": rows})
 
 
 if __name__ == "__main__":

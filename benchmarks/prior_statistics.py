@@ -1,6 +1,6 @@
 """The prior beside the authors' generator: structure of the polynomials, acceptance, and what accepted paths look like.
 
-Run: python benchmarks/prior_statistics.py
+Run: python benchmarks/prior_statistics.py [--store]
 
 The authors' figures are measurements of their public code: 20 000 polynomial draws per dimension, and 300 to 5000
 proposed equations per cell. Intervals are 95 % (Clopper and Pearson); p is Fisher's exact test of equal acceptance.
@@ -9,6 +9,7 @@ proposed equations per cell. Intervals are 95 % (Clopper and Pearson); p is Fish
 import argparse
 
 import numpy as np
+from record import store
 from scipy.stats import fisher_exact
 
 from fimsde.prior.config import PolynomialConfig, PriorConfig
@@ -41,7 +42,9 @@ ACCEPTED = {
 PAPER_REJECTED = {1: 0.50, 2: 0.78, 3: 0.92}
 
 
-def print_structure(num_draws: int) -> None:
+def print_structure(num_draws: int) -> list[dict]:
+    """Print the structure before rejection; the same as rows."""
+    rows = []
     print(f"structure before rejection, {num_draws} draws: ours (authors)")
     print("dim       part  monomials per component   probability of degree 0, 1, ...")
     for (dim, part), (their_mean, their_degrees) in STRUCTURE.items():
@@ -50,7 +53,11 @@ def print_structure(num_draws: int) -> None:
         lengths = np.array([len(monomial) for monomial in monomials(dim, len(their_degrees) - 1)])
         degrees = [present[:, lengths == k].any(axis=1).mean() for k in range(len(their_degrees))]
         text = "  ".join(f"{ours:.4f} ({theirs:.4f})" for ours, theirs in zip(degrees, their_degrees, strict=True))
-        print(f"{dim:>3}  {part:>9}  {present.sum(axis=1).mean():>9.4f} ({their_mean:.4f})        {text}")
+        mean = float(present.sum(axis=1).mean())
+        print(f"{dim:>3}  {part:>9}  {mean:>9.4f} ({their_mean:.4f})        {text}")
+        pairs = [[float(ours), theirs] for ours, theirs in zip(degrees, their_degrees, strict=True)]
+        rows.append({"dim": dim, "part": part, "monomials": [mean, their_mean], "degrees": pairs})
+    return rows
 
 
 def zero_share(clean: CleanPaths) -> float:
@@ -58,7 +65,9 @@ def zero_share(clean: CleanPaths) -> float:
     return float(np.mean(clean.sde.diffusion(clean.values.reshape(-1, clean.sde.dim)) == 0))
 
 
-def print_acceptance(num_equations: int, cells: list[tuple[int, float]]) -> None:
+def print_acceptance(num_equations: int, cells: list[tuple[int, float]]) -> list[dict]:
+    """Print acceptance and the share of zero diffusion; the same as rows."""
+    rows = []
     print(f"\nacceptance and paths, {num_equations} accepted equations per cell: ours (authors)")
     print("dim     gap  proposals  acceptance          95 % interval    (authors' interval)     p     zero diffusion")
     rates: dict[int, list[float]] = {1: [], 2: [], 3: []}
@@ -80,10 +89,24 @@ def print_acceptance(num_equations: int, cells: list[tuple[int, float]]) -> None
             f"{np.mean([zero for _, zero in clean]):.3f} ({their_zero:.3f})",
             flush=True,
         )
+        rows.append(
+            {
+                "dim": dim,
+                "gap": gap,
+                "proposed": ours.proposals,
+                "accepted": [ours.rate, low, high],
+                "authors": [theirs.rate, their_low, their_high],
+                "p": float(fisher_exact(table).pvalue),
+                "zero": float(np.mean([zero for _, zero in clean])),
+                "authors_zero": their_zero,
+                "authors_accepted": their_accepted,
+            }
+        )
     for dim, paper in PAPER_REJECTED.items():
         if len(rates[dim]) == 3:
             rejected = 1 - np.mean(rates[dim])
             print(f"rejected in {dim} dimensions, mean of the three gaps: {rejected:.3f} (paper {paper:.2f})")
+    return rows
 
 
 def main() -> None:
@@ -91,11 +114,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20_000, help="polynomial draws per dimension")
     parser.add_argument("--equations", type=int, default=2000, help="accepted equations per cell")
     parser.add_argument("--only", nargs=2, type=float, metavar=("DIM", "GAP"), help="acceptance of this cell only")
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     options = parser.parse_args()
-    if options.only is None:
-        print_structure(options.draws)
+    if options.store and options.only is not None:
+        parser.error("--store keeps all cells; leave out --only.")
+    structure = print_structure(options.draws) if options.only is None else []
     cells = list(ACCEPTED) if options.only is None else [(int(options.only[0]), options.only[1])]
-    print_acceptance(options.equations, cells)
+    acceptance = print_acceptance(options.equations, cells)
+    if options.store:
+        store("prior_statistics", {"structure": structure, "acceptance": acceptance})
 
 
 if __name__ == "__main__":

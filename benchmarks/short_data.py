@@ -1,6 +1,6 @@
 """Short data: the canonical systems with the first 300 or 1000 observations, errors of drift and diffusion.
 
-    python benchmarks/short_data.py [--repetitions 5] [--json]
+    python benchmarks/short_data.py [--repetitions 5] [--json] [--store]
 
 Report seeds, bundled weights, the paper's grids. The published model has no figures for data this short; beside ours
 stand Kramers-Moyal averages (polynomial least squares of degree 3 and 2, what most people would do) and, in the last
@@ -13,6 +13,7 @@ import warnings
 
 import numpy as np
 import torch
+from record import store
 
 from fimsde.baselines import kramers_moyal
 from fimsde.data.observations import Observations, read
@@ -53,9 +54,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="one JSON object per row in place of the table")
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", DataWarning)
+    rows = []
     print("" if arguments.json else f"{'':34}" + " ".join(f"{s.name:>13}" for s in CANONICAL))
     for length in LENGTHS:
         for noise_std, gap in SETTINGS:
@@ -65,6 +68,7 @@ def main() -> None:
             for k, name in enumerate(("drift", "diffusion")):
                 ratio = float(np.exp(np.mean(np.log(runs[:, 0, k] / runs[:, 1, k]))))
                 row = {"length": length, "noise": noise_std, "gap": gap, "field": name, "ratio": ratio}
+                rows.append(row)
                 if arguments.json:
                     print(json.dumps(row | {"ours": runs[:, 0, k].tolist(), "polynomial": runs[:, 1, k].tolist()}))
                     continue
@@ -72,6 +76,8 @@ def main() -> None:
                     cells = " ".join(f"{v:13.3g}" for v in runs[:, m, k])
                     tail = f" | {ratio:.3f}" if m == 0 else ""
                     print(f"{length:5d} {noise_std:4g} {gap:5g} {name:9} {method:10}{cells}{tail}")
+    if arguments.store:
+        store("short_data", {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Does U know where the estimate is wrong? Rank correlation of U with the squared error on held-out equations.
 
-    python benchmarks/uncertainty.py [WEIGHTS] [--batches 12]
+    python benchmarks/uncertainty.py [WEIGHTS] [--batches 12] [--store]
 
 Equations and contexts of the training prior that no run trains on, 32 to a batch. Spearman's correlation over all
 scored locations (errors relative to the natural size of the fields, drift and diffusion together, as U counts them),
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from record import store
 from scipy.stats import spearmanr
 
 from fimsde.estimation import bundled_model
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", nargs="?")
     parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--store", action="store_true", help="keep the numbers for the pages (make tables)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     model = FIMSDE.from_pretrained(arguments.weights).eval() if arguments.weights else bundled_model()
@@ -58,9 +60,14 @@ def main() -> None:
                 means.append((u.mean(), np.log(e).mean()))
     u, e = (np.concatenate(parts) for parts in zip(*everywhere, strict=True))
     print(f"{len(means)} equations, {len(u)} locations; rank correlation of U and squared error")
-    print(f"  over all locations  {spearmanr(u, e).statistic:.3f}")
+    everywhere_too = float(spearmanr(u, e).statistic)
+    between = float(spearmanr(*np.array(means).T).statistic)
+    print(f"  over all locations  {everywhere_too:.3f}")
     print(f"  inside an equation  {np.mean(inside):.3f} (mean)")
-    print(f"  between equations   {spearmanr(*np.array(means).T).statistic:.3f}")
+    print(f"  between equations   {between:.3f}")
+    if arguments.store:
+        numbers = {"equations": len(means), "all": everywhere_too, "inside": float(np.mean(inside)), "between": between}
+        store("uncertainty", numbers)
 
 
 if __name__ == "__main__":

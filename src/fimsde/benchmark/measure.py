@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fimsde.benchmark.fingerprint import fingerprint
 from fimsde.benchmark.results import PathScore, Result
 from fimsde.benchmark.tasks import Comparison, Problem, Task
 from fimsde.data.observations import Observations
@@ -34,7 +35,7 @@ def measure(
         compare_paths: Whether to simulate and compare paths, by far the longest part.
         cache: Folder for the Grams of references.
     """
-    method = _at(method, task.iterations)
+    method = at_iterations(method, task.iterations)
     fitted: SDE | PathSampler | None = None
     failure: str | None = None
     before = time.process_time()
@@ -67,10 +68,12 @@ def measure(
         likelihood=likelihood,
         scores=scores,
         versions={"python": platform.python_version()} | {name: version(name) for name in ("fimsde", "numpy", "torch")},
+        code=fingerprint(method.name),
     )
 
 
-def _at(method: AnyMethod, iterations: int | None) -> AnyMethod:
+def at_iterations(method: AnyMethod, iterations: int | None) -> AnyMethod:
+    """The method as a task along training asks for it; None: as it is."""
     if iterations is None:
         return method
     if method.at is None:

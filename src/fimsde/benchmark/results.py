@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fimsde.benchmark.fingerprint import UNKNOWN
 from fimsde.benchmark.tasks import Experiment, Task, compared_paths
 from fimsde.errors import DatasetError
 from fimsde.files.write import write_file
@@ -57,6 +58,8 @@ class Result:
         likelihood: Of held-out steps.
         scores: By the name of the comparison; empty if paths were not compared.
         versions: Of what computed it.
+        code: Fingerprint of the code that made the numbers; "unknown" for results from before there were any.
+        adopted: The code was not this one, but gave the same numbers for a sample of the results.
     """
 
     task: Task
@@ -70,6 +73,8 @@ class Result:
     likelihood: TransitionLikelihood | None
     scores: dict[str, PathScore]
     versions: dict[str, str]
+    code: str = UNKNOWN
+    adopted: bool = False
 
 
 def result_file(folder: Path, task: Task, method: str, method_settings: str) -> Path:
@@ -86,6 +91,13 @@ def save(result: Result, folder: Path) -> None:
     text = json.dumps({"format": _FORMAT, **_plain(asdict(result))}, indent=1, allow_nan=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, text.encode())
+
+
+def mark_adopted(result: Result, folder: Path, code: str) -> None:
+    """Write the fingerprint into a stored file and leave all else in it as it is, to the last digit."""
+    file = result_file(folder, result.task, result.method, result.method_settings)
+    stored = json.loads(file.read_text()) | {"code": code, "adopted": True}
+    write_file(file, (json.dumps(stored, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = False) -> list[Result]:

@@ -13,6 +13,7 @@ import torch
 from tqdm import tqdm
 
 from fimsde.benchmark.measure import measure
+from fimsde.benchmark.provenance import is_present
 from fimsde.benchmark.results import Result, read, result_file, save
 from fimsde.benchmark.tasks import LATENT_ITERATIONS, Experiment, Task, load, tasks
 from fimsde.errors import ConfigError
@@ -34,12 +35,14 @@ class Options:
             a later run that asks for it.
         data: Folder of the real series; None: that in FIMSDE_DATA.
         cache: Folder for the Grams of references, which all methods share; None: in the user's cache.
+        renew: Whether results made by other or unknown code are computed again.
     """
 
     out: Path
     compare_paths: bool = True
     data: Path | None = None
     cache: Path | None = None
+    renew: bool = False
 
 
 def run(
@@ -56,6 +59,7 @@ def run(
     data: str | Path | None = None,
     cache: str | Path | None = None,
     workers: int = 1,
+    renew: bool = False,
 ) -> list[Result]:
     """Measure methods on an experiment and store every result as soon as it is known.
 
@@ -77,6 +81,7 @@ def run(
         data: See `Options`.
         cache: See `Options`.
         workers: Processes, one thread each. Methods of your own must then live in a module that can be imported.
+        renew: See `Options`. Of a method of your own only the data and the measures are known by their code.
 
     Returns:
         The results of these methods on these tasks, computed now or before.
@@ -84,7 +89,11 @@ def run(
     if not methods:
         raise ConfigError("no methods to run; pass at least one.")
     options = Options(
-        Path(out), compare_paths, None if data is None else Path(data), _cache() if cache is None else Path(cache)
+        Path(out),
+        compare_paths,
+        None if data is None else Path(data),
+        gram_folder() if cache is None else Path(cache),
+        renew,
     )
     wanted = tasks(experiment, seed=seed, repetitions=repetitions, systems=systems, iterations=iterations, quick=quick)
     todo = list(product(methods, wanted))
@@ -108,7 +117,10 @@ def _is_stored(method: AnyMethod, task: Task, options: Options) -> bool:
     file = _file(method, task, options)
     if not file.exists():
         return False
-    return bool(read(file).scores) or not options.compare_paths or task.experiment == "out-of-class"
+    result = read(file)
+    if options.renew and not is_present(result):
+        return False
+    return bool(result.scores) or not options.compare_paths or task.experiment == "out-of-class"
 
 
 def _solve_all(missing: list[tuple[AnyMethod, Task]], options: Options, executor: Executor | None) -> Iterator[None]:
@@ -147,7 +159,7 @@ def _single_threads(workers: int) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _cache() -> Path:
+def gram_folder() -> Path:
     """The user's cache, or for want of a home one that all programs share."""
     home = Path(os.path.expanduser("~"))
     usual = home / ".cache" if home.is_absolute() else Path(tempfile.gettempdir())

@@ -31,6 +31,13 @@ def bench(
     data: Annotated[Path | None, typer.Option(help="Folder of the real series; default: FIMSDE_DATA.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for reference Grams; default: the user's cache.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Only print what is stored.")] = False,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Compute results again that were made by other or unknown code.")
+    ] = False,
+    adopt: Annotated[
+        int | None,
+        typer.Option(min=1, help="Compute so many stored results again; if they agree, the code of all is this one."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON instead of tables.")] = False,
     tables_out: Annotated[
         Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
@@ -41,6 +48,8 @@ def bench(
 
     Example: fimsde bench canonical --methods kramers-moyal,bisde --quick
     """
+    from fimsde.benchmark.adopt import adopt as adopt_stored
+    from fimsde.benchmark.provenance import remarks
     from fimsde.benchmark.report import save_figures, save_tables, text_tables
     from fimsde.benchmark.results import read_all
     from fimsde.benchmark.run import run
@@ -55,13 +64,22 @@ def bench(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
         real_series=experiment in ("real-world", "convergence"),
         weights=weights or (),
-        work=out / "work",
+        work=None if renew or adopt else out / "work",  # training states there may be of other code
     )
     for place, option in ((tables_out, "--tables"), (figures_out, "--figures")):
         if place is not None:
             check_place(place, option)
     wanted = _words(systems) if systems else None
     usual = FINETUNE_ITERATIONS if {method.name for method in chosen} == {"ours-finetuned"} else LATENT_ITERATIONS
+    if adopt:
+        stored = read_all(out, experiment, seed=seed, quick=quick)
+        stored = [r for r in stored if wanted is None or r.task.system in wanted]
+        differs = False
+        for method in chosen:
+            adoption = adopt_stored(method, stored, out=out, sample=adopt, data=data, cache=cache)
+            typer.echo(str(adoption))
+            differs |= adoption.difference is not None
+        raise typer.Exit(int(differs))
     if summary:
         stored = read_all(out, experiment, seed=seed, quick=quick)
         keep = {method.name for method in chosen} if methods or weights else {r.method for r in stored}
@@ -82,7 +100,10 @@ def bench(
             data=data or os.environ.get("FIMSDE_DATA"),
             cache=cache,
             workers=workers,
+            renew=renew,
         )
+    for line in remarks(results, out):
+        typer.echo(line, err=True)
     cells = summarise(results)
     if tables_out:
         save_tables(experiment, cells, tables_out)

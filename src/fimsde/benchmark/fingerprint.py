@@ -1,0 +1,104 @@
+"""Which code made a number: a digest of the source that decides it.
+
+digest = SHA-256 of the sorted digests of all top-level statements in the places of the table `DECIDES`.
+
+A statement is what Python parses: comments, docstrings and layout do not count. Imports do not count either, and only
+contents are hashed, so that a function may move to another module of the same places, and a module to another name.
+The weights are in a method's settings, the paper's numbers are no code, and neither is here.
+"""
+
+import ast
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from fimsde.errors import ConfigError
+
+UNKNOWN = "unknown"  # of results stored before there were fingerprints
+PACKAGE = Path(__file__).parent.parent
+
+MEASURED = (  # for every method: the data, and what is measured on them
+    *("data", "systems", "equations/sde.py", "simulate.py", "metrics"),
+    *("benchmark/tasks.py", "benchmark/measure.py"),
+)
+MODEL = ("bank", "model", "estimation.py")  # the prior is for training only: what it taught is in the weights
+LIBRARY = "baselines/library.py"
+DECIDES = {  # of a method with this name, or with this name and more words after a dash
+    "ours": MODEL,
+    "fim": MODEL,
+    "ours-finetuned": (*MODEL, "train/finetune", "train/config.py", "train/loop.py", "train/losses.py"),
+    "kramers-moyal": ("baselines/kramers_moyal.py", LIBRARY),
+    "bisde": ("baselines/bisde.py", "baselines/msbl.py", LIBRARY),
+    "sparsegp": ("baselines/sparse_gp.py", "baselines/gaussian_process.py", LIBRARY),
+    "latentsde": (
+        *("baselines/latent_sde.py", "baselines/latent_modules.py"),
+        *("baselines/latent_srk.py", "baselines/latent_checkpoint.py"),
+    ),
+    "pysindy": ("baselines/peers.py", "baselines/peers_pysindy.py", LIBRARY),
+    "sfi": ("baselines/peers.py", "baselines/peers_sfi.py", LIBRARY),
+}
+
+
+@lru_cache
+def fingerprint(method: str, package: Path = PACKAGE) -> str:
+    """The digest of what decides the numbers of a method; of one that is not ours, the data and the measures alone."""
+    words = method.split("-")
+    names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
+    own = next((DECIDES[name] for name in names if name in DECIDES), ())
+    return digest_of((*MEASURED, *own), package)
+
+
+def digest_of(places: tuple[str, ...], package: Path = PACKAGE) -> str:
+    """The digest of modules and folders of the package, in whatever order."""
+    files = {file for place in places for file in _files(package / place)}
+    statements = sorted(digest for file in files for digest in _statements(file.read_text(encoding="utf-8")))
+    return hashlib.sha256("\n".join(statements).encode()).hexdigest()[:16]
+
+
+def _files(place: Path) -> list[Path]:
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    if not files or not files[0].is_file():
+        raise ConfigError(f"{place} decides numbers and is not there; correct the table in benchmark/fingerprint.py.")
+    return files
+
+
+@lru_cache(maxsize=1000)
+def _statements(source: str) -> list[str]:
+    tree = _Bare().visit(ast.parse(source))
+    return [hashlib.sha256(_dump(node).encode()).hexdigest() for node in tree.body]
+
+
+class _Bare(ast.NodeTransformer):
+    """A module without imports, docstrings and its list of public names."""
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
+        return None if ast.unparse(node.targets[0]) == "__all__" else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        self.generic_visit(node)
+        return node if node.body or node.orelse else None  # there were only imports, for types
+
+    def _definition(self, node: ast.AST) -> ast.AST:
+        body: list[ast.stmt] = node.body  # type: ignore[attr-defined]  # modules, classes and functions have one
+        if body and isinstance(body[0], ast.Expr) and isinstance(getattr(body[0].value, "value", None), str):
+            del body[0]
+        return self.generic_visit(node)
+
+    visit_Module = visit_ClassDef = visit_FunctionDef = visit_AsyncFunctionDef = _definition
+
+
+def _dump(node: object) -> str:
+    """`ast.dump`, but the same for every version of Python: without what is empty, and without how a name is used."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dump, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in ("ctx", "kind"))
+    parts = [f"{name}={_dump(value)}" for name, value in fields if value is not None and value != []]
+    return f"{type(node).__name__}({', '.join(parts)})"
