@@ -9,7 +9,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from fimsde.bank.threads import blas_threads_for
+from fimsde.bank.bank import blas_threads_for
 from fimsde.data.observations import read
 from fimsde.data.support import fit_support
 from fimsde.data.transitions import Transitions

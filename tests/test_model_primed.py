@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.bank.bank import ask, make_bank
+from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.bank.bank import ask, make_bank
+from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT, NUM_DIFFUSION, NUM_DRIFT
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
@@ -19,7 +20,7 @@ from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 
 NUM_LOCAL = 3
-BLOCK, BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
+BLOCK, BLOCK_DIFFUSION = DRIFT.index(BLOCK_FULL), DIFFUSION.index(BLOCK_FULL)
 FREQUENCIES = np.array([0.7, 1.5, 3.0, 6.0])
 
 
@@ -65,7 +66,7 @@ def test_queries_carry_the_answers_of_the_bank_in_natural_units(dim, reference):
     residual = np.einsum("qcw,cd->qdw", near, bank.cells.residual)
     time = np.broadcast_to(np.einsum("qcw,c->qw", near, bank.cells.time)[:, None], residual.shape)
     own, own2, rate = size[..., None], rough[..., None], bank.rate[:, None]
-    best = DRIFT_KINDS.index("block origin 0.3 wide")
+    best = [h.name for h in DRIFT].index("block origin 0.3 wide")
     features = [
         np.arcsinh(drift / own),
         0.3 * np.log(np.abs(primed.drift - primed.drift[..., best, None]) / own + 1e-4),

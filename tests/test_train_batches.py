@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from checks import check_cdf, check_frequencies, check_mean
-from fimsde.bank.hypotheses import make_bank
+from fimsde.bank.bank import make_bank
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError, DatasetError, DataWarning, InvalidObservationsError

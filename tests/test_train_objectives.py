@@ -6,7 +6,7 @@ from math import exp, log
 import pytest
 import torch
 
-from fimsde.bank.hypotheses import DRIFT_KINDS
+from fimsde.bank.hypotheses import DRIFT, ORIGIN
 from fimsde.errors import ConfigError
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import Batch, StreamedBatches
@@ -215,6 +215,6 @@ def test_a_fresh_primed_model_starts_near_its_best_candidates():
     context = model.encode(batch.source)
     asked = model.locations(model.locations.prepare(batch.source), batch.x)
     raw = model.drift_operator(asked.h, context.drift, context.mask, 1024)
-    sparse = [i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin")]
+    sparse = [i for i, h in enumerate(DRIFT) if h.form is ORIGIN]
     best = raw[..., :-1].softmax(-1)[..., sparse].sum(-1)
     assert float(best.min()) > 0.5

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fimsde.bank.bank import Bank, make_bank
 from fimsde.bank.cells import Cells
-from fimsde.bank.hypotheses import Bank, make_bank
 from fimsde.data.transitions import Transitions
 from fimsde.shapes import Array, Float64
 

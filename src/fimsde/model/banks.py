@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from fimsde.bank.bank import COARSE, Bank
 from fimsde.bank.cells import BANDWIDTHS
-from fimsde.bank.hypotheses import COARSE, DIFFUSION_KINDS, DRIFT_KINDS, Bank
+from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT
 
-_BLOCK, _BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
+_BLOCK, _BLOCK_DIFFUSION = DRIFT.index(BLOCK_FULL), DIFFUSION.index(BLOCK_FULL)
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
 _EXCLUDED = 2e4  # chi-square above which no learned trust saves a drift; errors of g are known less well than this asks
 _ENORMOUS = 1e9  # larger ones count as this: products with a trust must stay finite

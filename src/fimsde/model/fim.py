@@ -10,7 +10,7 @@ from huggingface_hub import ModelHubMixin
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fimsde.bank.hypotheses import make_bank
+from fimsde.bank.bank import make_bank
 from fimsde.data.transitions import Transitions
 from fimsde.model.banks import Banks, to_banks
 from fimsde.model.config import ModelConfig

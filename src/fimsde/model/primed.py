@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fimsde.bank import monomials
+from fimsde.bank.bank import COARSE, NUM_DESCRIPTORS
 from fimsde.bank.cells import BANDWIDTHS
-from fimsde.bank.hypotheses import COARSE, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT
+from fimsde.bank.hypotheses import DRIFT, NUM_DIFFUSION, NUM_DRIFT, WIDE_ORIGIN
 from fimsde.bank.windows import DRIFT_DEGREE
 from fimsde.model.banks import Banks
 from fimsde.model.config import ModelConfig
@@ -24,7 +25,7 @@ DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference w
 DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
 _FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
 _PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
-_BEST = DRIFT_KINDS.index("block origin 0.3 wide")  # drift candidate the others are compared with
+_BEST = DRIFT.index(WIDE_ORIGIN)  # drift candidate the others are compared with
 TRUST = -1.0  # before softplus: about a third of the log likelihood counts, before training
 _NOTHING = 1e-30  # in place of zero under a square root, whose slope there would be infinite
 _FAINTEST = -80.0  # exponent of the smallest weight of a cell: beyond it float32 has slow numbers only

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
-from fimsde.bank.hypotheses import Bank, make_bank
+from fimsde.bank.bank import Bank, make_bank
 from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError
 from fimsde.model.banks import Banks, to_banks
 from fimsde.model.encoder import Tokens, to_tokens

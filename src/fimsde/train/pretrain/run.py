@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
+from fimsde.bank.hypotheses import DIFFUSION, DRIFT, ORIGIN
 from fimsde.errors import ConfigError
 from fimsde.files.lock import only_one
 from fimsde.model.fim import FIMSDE
@@ -27,8 +27,8 @@ from fimsde.train.processes import Processes
 from fimsde.train.run_folder import WEIGHTS, check_place, clear, fingerprint, goes_on
 
 SETTINGS = "config.toml"
-_BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
-_BEST_DIFFUSION = tuple(i for i, kind in enumerate(DIFFUSION_KINDS) if kind.startswith("block origin"))
+_BEST_DRIFT = tuple(i for i, h in enumerate(DRIFT) if (h.fit, h.form) == ("block", ORIGIN))
+_BEST_DIFFUSION = tuple(i for i, h in enumerate(DIFFUSION) if (h.fit, h.form) == ("block", ORIGIN))
 
 
 def pretrain(
