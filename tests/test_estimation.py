@@ -16,8 +16,8 @@ from fimsde.data.transitions import Transitions
 from fimsde.equations.sde import SDE, FunctionSDE, fields
 from fimsde.errors import DataWarning
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
 from fimsde.model.threads import threads_for
 from fimsde.results import estimate
 from fimsde.simulate import simulate

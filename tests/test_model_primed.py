@@ -14,10 +14,10 @@ from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError
+from fimsde.model.bank_features import answers
 from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import answers
 from fimsde.results import estimate
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
