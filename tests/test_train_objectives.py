@@ -20,7 +20,12 @@ def double(value):
     """Every floating tensor of a (nested) dataclass in float64."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value
-    return replace(value, **{f.name: double(getattr(value, f.name)) for f in fields(value)})
+    return replace(value, **{name: double(part) for name, part in parts(value).items()})
+
+
+def parts(value):
+    """What a dataclass of tensors holds; a box beyond which fields are held is not for training."""
+    return {f.name: getattr(value, f.name) for f in fields(value) if f.name != "box"}
 
 
 def problem(preset, index=1):
@@ -195,7 +200,7 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_halves(preset):
     half = len(batch.x) // 2
 
     def part(rows):
-        source = replace(batch.source, **{f.name: getattr(batch.source, f.name)[rows] for f in fields(batch.source)})
+        source = replace(batch.source, **{name: part[rows] for name, part in parts(batch.source).items()})
         rest = {f.name: getattr(batch, f.name)[rows] for f in fields(Batch) if f.name != "source"}
         return float(choose_objective(config)(model, Batch(source, **rest)).total)
 

@@ -49,7 +49,6 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check(vars(self))
-        reader_of(self.variant, self.max_dim, self.embed)
         if self.num_parameters > _LARGEST_MODEL:
             raise ConfigError(
                 f"these sizes make {self.num_parameters:.3g} parameters; at most {_LARGEST_MODEL:.3g} are allowed. "
@@ -64,12 +63,12 @@ class ModelConfig:
     @property
     def num_parameters(self) -> int:
         """Number of weights, from the sizes alone."""
-        e, f = self.embed, self.feed_forward
+        reader, e, f = self.reader, self.embed, self.feed_forward
         layer = 4 * (e * e + e) + (2 * e * f + f + e) + 4 * e  # attention, feed-forward, two norms
         widths = (e, *self.head_hidden)
         hidden = sum((a + 1) * b for a, b in pairwise(widths))
-        heads = 3 * hidden + (widths[-1] + 1) * sum(self.reader.num_outputs)
-        maps = self.reader.num_weights + (num_correction_parameters(self.max_dim) if self.correction else 0)
+        heads = 3 * hidden + (widths[-1] + 1) * sum(reader.num_outputs)
+        maps = reader.num_weights + (num_correction_parameters(self.max_dim) if self.correction else 0)
         return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
 
     @staticmethod
@@ -133,6 +132,7 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise ConfigError(f"head_hidden is {_short(hidden)}; expected at most 16 widths, for instance [256, 256].")
     for i, width in enumerate(hidden):
         _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
+    reader_of(settings["variant"], settings["max_dim"], embed)
     if not isinstance(settings["correction"], bool):
         raise ConfigError(f"correction is {_short(settings['correction'])}; expected true or false.")
     dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]

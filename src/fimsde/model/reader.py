@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -43,6 +43,7 @@ class Limits:
         return (x.abs() <= min(self.farthest, torch.finfo(x.dtype).max)).all(-1)
 
 
+@runtime_checkable
 class QueryState(Protocol):
     """Queries on their way through the stacks, and the way from a stack's numbers to the fields."""
 
@@ -76,6 +77,7 @@ class Queries(nn.Module, ABC):
         """Queries at locations."""
 
 
+@runtime_checkable
 class Reader(Protocol[Reading, Source_co]):
     """What a kind of model reads of data, and what follows from that.
 
