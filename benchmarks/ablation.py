@@ -28,7 +28,7 @@ from model_canonical import errors
 from record import store
 from torch.utils.data import Dataset
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
+from fimsde.bank.hypotheses import DIFFUSION, DRIFT, FULL, RIDGE, STEP_FULL, Hypothesis
 from fimsde.benchmark.tasks import load, tasks
 from fimsde.errors import DataWarning
 from fimsde.metrics.vector_field import field_error
@@ -52,13 +52,13 @@ TRIED = 20  # steps to find out how long one takes
 
 def single_steps(banks: Banks) -> Banks:
     """A bank that knows only single steps."""
-    poorer = _replaced(banks, lambda kind: "step full" if kind.startswith("block") else kind)
+    poorer = _replaced(banks, lambda h: STEP_FULL if h.fit == "block" else h)
     return replace(poorer, reference=torch.zeros_like(banks.reference))
 
 
 def full_fits(banks: Banks) -> Banks:
     """A bank without polynomials that lack terms."""
-    return _replaced(banks, lambda kind: kind if kind.endswith(("full", "ridge")) else f"{kind.split()[0]} full")
+    return _replaced(banks, lambda h: h if h.form in (FULL, RIDGE) else Hypothesis(h.fit, FULL))
 
 
 def polynomials(banks: Banks) -> Banks:
@@ -67,9 +67,9 @@ def polynomials(banks: Banks) -> Banks:
     return replace(banks, **{name: torch.zeros_like(getattr(banks, name)) for name in names})
 
 
-def _replaced(banks: Banks, stand_in: Callable[[str], str]) -> Banks:
-    """Candidates replaced by others, each kind by its stand-in."""
-    drift, diffusion = ([kinds.index(stand_in(kind)) for kind in kinds] for kinds in (DRIFT_KINDS, DIFFUSION_KINDS))
+def _replaced(banks: Banks, stand_in: Callable[[Hypothesis], Hypothesis]) -> Banks:
+    """Candidates replaced by others, each hypothesis by its stand-in."""
+    drift, diffusion = ([field.index(stand_in(h)) for h in field] for field in (DRIFT, DIFFUSION))
     return replace(
         banks,
         drift=banks.drift[:, drift],

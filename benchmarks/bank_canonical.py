@@ -11,7 +11,8 @@ import argparse
 
 import numpy as np
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, ask, make_bank
+from fimsde.bank.bank import ask, make_bank
+from fimsde.bank.hypotheses import DIFFUSION, DRIFT
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.transitions import to_transitions
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context, grid
@@ -37,12 +38,14 @@ def errors(noise_std: float, stride: int, repetition: int, system) -> dict[str, 
     out = {}
     for told, origin in (("", None), (" told", normaliser.states(np.zeros(system.dim)))):
         primed = ask(make_bank(normaliser.transitions(tr), origin), normaliser.states(x))
-        for k, name in enumerate(DRIFT_KINDS):
-            if not told or "origin" in name or "odd" in name:
-                out[f"drift {name}{told}"] = np.mean((normaliser.undo_drift(primed.drift[..., k]) - drift) ** 2)
-    for k, name in enumerate(DIFFUSION_KINDS):
+        for k, hypothesis in enumerate(DRIFT):
+            if not told or hypothesis.form.around_origin:
+                out[f"drift {hypothesis.name}{told}"] = np.mean(
+                    (normaliser.undo_drift(primed.drift[..., k]) - drift) ** 2
+                )
+    for k, hypothesis in enumerate(DIFFUSION):
         found = normaliser.undo_diffusion(np.sqrt(primed.diffusion_sq[..., k]))
-        out[f"diffusion {name}"] = np.mean((found - diffusion) ** 2)
+        out[f"diffusion {hypothesis.name}"] = np.mean((found - diffusion) ** 2)
     return out
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from fimsde.bank.hypotheses import ask, make_bank
+from fimsde.bank.bank import ask, make_bank
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions

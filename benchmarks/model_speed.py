@@ -46,15 +46,15 @@ def measure(threads: int, repeats: int) -> dict[str, float]:
     from fimsde.data.observations import read
     from fimsde.data.transitions import to_transitions
     from fimsde.model.config import ModelConfig
-    from fimsde.model.encoder import to_tokens
     from fimsde.model.fim import FIMSDE
+    from fimsde.model.paper import to_tokens
     from fimsde.model.rollout import rollout
 
     torch.set_num_threads(threads)
     generator = np.random.default_rng(0)
     walk = np.cumsum(generator.normal(size=(OBSERVATIONS, 2)), axis=0)
     transitions = to_transitions(read(walk, dt=0.002))
-    tokens = to_tokens([fit_normaliser(transitions).transitions(transitions)], ModelConfig())
+    tokens = to_tokens([fit_normaliser(transitions).transitions(transitions)], ModelConfig().max_dim)
     model = FIMSDE(ModelConfig(), seed=0).eval()
     axis = torch.linspace(-2, 2, 32)
     grid = torch.stack([*torch.meshgrid(axis, axis, indexing="ij"), torch.zeros(32, 32)], dim=-1).reshape(1, -1, 3)

@@ -17,8 +17,8 @@ from record import store
 from scipy.stats import spearmanr
 
 from fimsde.estimation import bundled_model
+from fimsde.model.bank_features import answers
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import answers
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.validation import validation_batches
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fimsde.model.encoder import Tokens
+from fimsde.model.paper import Tokens
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fimsde.bank.hypotheses import Bank, make_bank
+from fimsde.bank.bank import Bank, make_bank
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import Observations, read
 from fimsde.data.transitions import to_transitions

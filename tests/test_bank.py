@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from checks import check_mean, check_variance
 from fimsde.bank import fit, monomials, windows
 from fimsde.bank import subset_kernels as subsets
-from fimsde.bank.hypotheses import DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
-from fimsde.bank.origin import Belief, sparse_averages
+from fimsde.bank.bank import NUM_DESCRIPTORS, ask, make_bank
+from fimsde.bank.hypotheses import DRIFT, LINEAR, NUM_DIFFUSION, NUM_DRIFT
+from fimsde.bank.origin import SpikeSlabPrior, sparse_averages
+from fimsde.bank.posterior import Posterior
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
@@ -182,13 +184,13 @@ def some_posterior(seed, num=40, noise=1.0):
     design = monomials.evaluate(rng.standard_normal((num, 2)), 2)
     target = design[:, [1, 5]] * [1.0, -0.5] + noise * rng.standard_normal((num, 2))
     precision = design.T @ design / noise**2
-    return fit.Posterior(np.linalg.solve(precision, design.T @ target / noise**2).T, np.stack([precision] * 2))
+    return Posterior(np.linalg.solve(precision, design.T @ target / noise**2).T, np.stack([precision] * 2))
 
 
 def test_an_average_over_sizes_of_the_equation_is_that_of_the_definition():
     """At a known origin; a coefficient of degree k is a priori as wide as the natural one over scale^(k - 1)."""
     post, width, scales, share = some_posterior(0), np.array([1.3, 0.7]), (1.0, 3.0, 9.0), 0.3
-    (found,) = sparse_averages(post, 2, [Belief(share, scales)], width, np.zeros(2))
+    (found,) = sparse_averages(post, 2, [SpikeSlabPrior(share, scales)], width, np.zeros(2))
     right = (post.precision @ post.mean[..., None])[..., 0]
     evidence, means = [], []
     for scale in scales:
@@ -206,19 +208,21 @@ def test_an_average_over_sizes_of_the_equation_is_that_of_the_definition():
 def test_a_reflection_turns_the_sign_of_an_odd_average_and_keeps_an_even_one():
     """At the known origin only terms of one parity are left; the posterior pulls towards the others."""
     rng, x = np.random.default_rng(1), np.random.default_rng(2).standard_normal((9, 2))
-    post = fit.Posterior(rng.standard_normal((2, 10)), 50.0 * np.stack([np.eye(10)] * 2))
+    post = Posterior(rng.standard_normal((2, 10)), 50.0 * np.stack([np.eye(10)] * 2))
     origin = np.array([0.4, -0.7])
     for parity, sign in ((1, -1.0), (0, 1.0)):
-        (found,) = sparse_averages(post, 3, [Belief(0.3)], np.ones(2), origin, parity=parity)
+        (found,) = sparse_averages(post, 3, [SpikeSlabPrior(0.3)], np.ones(2), origin, parity=parity)
         there, across = (monomials.evaluate(place, 3) @ found.T for place in (origin + x, origin - x))
         np.testing.assert_allclose(across, sign * there, atol=1e-9)
         assert np.abs(there).max() > 0.1
 
 
 def test_coefficients_that_must_be_zero_a_priori_are_zero():
-    post = fit.Posterior(np.ones((2, 6)), np.stack([np.eye(6)] * 2))
-    assert np.abs(sparse_averages(post, 2, [Belief(0.3), Belief(0.05)], np.zeros(2), None)).max() < 1e-100
-    assert np.abs(sparse_averages(post, 2, [Belief(0.3), Belief(0.05)], np.ones(2), None)).max() > 0.1
+    post = Posterior(np.ones((2, 6)), np.stack([np.eye(6)] * 2))
+    assert (
+        np.abs(sparse_averages(post, 2, [SpikeSlabPrior(0.3), SpikeSlabPrior(0.05)], np.zeros(2), None)).max() < 1e-100
+    )
+    assert np.abs(sparse_averages(post, 2, [SpikeSlabPrior(0.3), SpikeSlabPrior(0.05)], np.ones(2), None)).max() > 0.1
 
 
 def test_products_of_monomials_are_found_among_those_of_twice_the_degree():
@@ -239,8 +243,8 @@ def test_a_system_that_is_sparse_around_its_centre_is_found_to_be_wherever_that_
         around = shift_matrix(-rng.uniform(-1.5, 1.5, 2), 3)
         there = truth @ around
         mean = there + rng.standard_normal((2, 10)) / np.sqrt(precision)
-        post = fit.Posterior(mean, precision * np.stack([np.eye(10)] * 2))
-        found = sparse_averages(post, 3, [Belief(0.3)], np.ones(2), None)[0]
+        post = Posterior(mean, precision * np.stack([np.eye(10)] * 2))
+        found = sparse_averages(post, 3, [SpikeSlabPrior(0.3)], np.ones(2), None)[0]
         full.append(precision * np.sum((mean - there) ** 2))
         sparse.append(precision * np.sum((found - there) ** 2))
     assert np.mean(full) == pytest.approx(20, abs=7), "chi-square with 20 degrees of freedom, 5 standard errors"
@@ -366,7 +370,7 @@ def test_bank_reads_motion_without_noise():
     bank = make_bank(normaliser.transitions(tr))
     x = np.array([[1.0, 0.0], [0.0, 0.5]])
     drift = normaliser.undo_drift(np.moveaxis(ask(bank, normaliser.states(x)).drift, 2, 0))
-    assert np.abs(drift[DRIFT_KINDS.index("block linear")] - np.stack([x[:, 1], -x[:, 0]], axis=1)).max() < 1e-3, (
+    assert np.abs(drift[[h.form for h in DRIFT].index(LINEAR)] - np.stack([x[:, 1], -x[:, 0]], axis=1)).max() < 1e-3, (
         "the linear candidate is the rotation"
     )
 
@@ -375,6 +379,6 @@ def test_a_known_origin_is_used(plane_paths):
     tr = normalised(plane_paths)
     x = np.ones((1, 2))
     searched, given_ = ask(make_bank(tr), x).drift, ask(make_bank(tr, np.array([0.3, 0.1])), x).drift
-    around = [k for k, kind in enumerate(DRIFT_KINDS) if "origin" in kind or "odd" in kind]
+    around = [k for k, h in enumerate(DRIFT) if h.form.around_origin]
     assert (np.abs(searched - given_)[..., around] > 1e-6).all()
     np.testing.assert_array_equal(np.delete(searched, around, -1), np.delete(given_, around, -1))

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from fimsde.bank import fit, monomials, windows
+from fimsde.bank.diffusion_regression import diffusion_posterior, regress_diffusion
+from fimsde.bank.drift_regression import fit_drift
+from fimsde.bank.residuals import residual_windows, without_noise
+from fimsde.bank.scales import BlockNoise, Scales, block_lengths, measure_noise
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
 
@@ -80,11 +84,11 @@ def test_block_lengths_balance_noise_and_diffusion():
     gaps = np.tile([0.01, 0.04], 500)
     series = windows.Series(np.zeros((1001, 3)), np.append(gaps, 0.0), np.array([0, 1001]))
     v, g = np.array([0.5, 0.02, 0.5]), np.array([0.6, 1.0, 0.6])
-    scales = fit.Scales(np.ones(3), np.array([100, 100, 12]), g, v, v, coarse=False)
+    scales = Scales(np.ones(3), np.array([100, 100, 12]), g, v, v, coarse=False)
     ideal = np.sqrt(3 * v / (g * 0.02))
     expected = np.ceil(1.3 * ideal - 0.3)
     assert expected[0] == 15
-    np.testing.assert_array_equal(fit.block_lengths(scales, series), [15, expected[1], 3])
+    np.testing.assert_array_equal(block_lengths(scales, series), [15, expected[1], 3])
 
 
 def chunks(series, m, noise_var):
@@ -107,7 +111,7 @@ def moments_by_definition(c, r, m):
 def test_moments_free_of_noise_use_both_neighbours_of_the_same_path():
     series, _, _ = plane_series()
     c, _ = chunks(series, 2, np.zeros(2))
-    found = fit._without_noise(c.increment, c.joined)
+    found = without_noise(c.increment, c.joined)
     np.testing.assert_allclose(found, moments_by_definition(c, c.increment, 2), rtol=1e-12)
 
 
@@ -115,7 +119,7 @@ def test_products_of_neighbouring_residuals_give_the_noise_and_squares_the_rest(
     """E[r_i r_{i+1}] = -v and E[r²] = g h + 2 v; the error of v is that of a mean of products."""
     series, _, _ = plane_series(noise_std=0.3)
     (c,) = windows.step_windows(series)
-    rate, noise_var, error = fit._noise(lambda: iter((c,)), np.zeros((2, 10)), np.ones(2) * 1e-9, coarse=False)
+    rate, noise_var, error = measure_noise(lambda: iter((c,)), np.zeros((2, 10)), np.ones(2) * 1e-9, coarse=False)
     pairs = np.array([c.increment[i] * c.increment[i + 1] for i in np.flatnonzero(c.joined)])
     np.testing.assert_allclose(noise_var, -pairs.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(error, np.sqrt((pairs**2).mean(axis=0) / len(pairs)), rtol=1e-12)
@@ -148,7 +152,7 @@ def test_the_drift_is_the_instrumental_regression_of_the_weak_form(m, noisy):
     with gap / 2m times the slopes: the products of its noise with itself are taken out (Stein's lemma)."""
     series, _, _ = plane_series()
     c, held = chunks(series, m, VAR)
-    found = fit._fit_drift(held, RATE, SPEED, QUADRATIC, fit.Noise(VAR, ERROR, m) if noisy else None)
+    found = fit_drift(held, RATE, SPEED, QUADRATIC, BlockNoise(VAR, ERROR, m) if noisy else None)
     z, slopes = powers(c.instrument[:, 1:3], 3)
     v, error = (VAR, ERROR) if noisy else (0 * VAR, 0 * ERROR)
     for d in range(2):
@@ -169,8 +173,8 @@ def test_without_a_field_for_g_all_windows_have_the_same_weight():
     _, held = chunks(series, 2, VAR)
     constant = np.zeros((2, 6))
     constant[:, 0] = 0.9 * RATE  # and a tenth on top
-    for noise in (None, fit.Noise(VAR, ERROR, 2)):
-        plain, weighted = (fit._fit_drift(held, RATE, SPEED, g, noise) for g in (None, constant))
+    for noise in (None, BlockNoise(VAR, ERROR, 2)):
+        plain, weighted = (fit_drift(held, RATE, SPEED, g, noise) for g in (None, constant))
         np.testing.assert_allclose(plain.mean, weighted.mean, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(plain.precision, weighted.precision, rtol=1e-8)
 
@@ -182,9 +186,9 @@ def test_the_diffusion_is_the_instrumental_regression_of_the_moments(m):
     series, _, _ = plane_series()
     c, held = chunks(series, m, VAR)
     drift = np.random.default_rng(5).standard_normal((2, 10))
-    found = fit._regress_diffusion(held, RATE, drift, QUADRATIC, fit.Noise(VAR, ERROR, m))
+    found = regress_diffusion(held, RATE, drift, QUADRATIC, BlockNoise(VAR, ERROR, m))
     rate_width = RATE * 0.05
-    post = fit._diffusion_posterior(found, rate_width, fit.Noise(VAR, ERROR, m))
+    post = diffusion_posterior(found, rate_width, BlockNoise(VAR, ERROR, m))
     z, slopes = powers(c.instrument[:, 1:3], 3)
     length = c.length[:, None]
     r = c.increment - c.integral @ drift.T
@@ -215,9 +219,9 @@ def test_the_drift_is_fitted_once_more_with_the_weights_that_the_diffusion_gives
     step, scales = fit.fit_step(series)
     (c,) = windows.step_windows(series)
     rough = (c.increment**2).mean(axis=0) / c.length.mean()
-    first = fit._fit_drift(lambda: iter((c,)), rough, scales.speed, None, None)
-    g = fit._regress_diffusion(lambda: iter((c,)), rough, first.mean, None, None).mean
-    again = fit._fit_drift(lambda: iter((c,)), rough, scales.speed, g, None)
+    first = fit_drift(lambda: iter((c,)), rough, scales.speed, None, None)
+    g = regress_diffusion(lambda: iter((c,)), rough, first.mean, None, None).mean
+    again = fit_drift(lambda: iter((c,)), rough, scales.speed, g, None)
     np.testing.assert_allclose(step.drift.mean, again.mean, rtol=1e-9, atol=1e-12)
     assert np.abs(first.mean - again.mean).max() > 1e-3
 
@@ -228,9 +232,9 @@ def test_residuals_are_taken_over_blocks_of_the_median_length_and_stand_where_th
     gap = np.exp(np.mean(np.log(series.dtau[series.dtau > 0])))
     v = scales.diffusion_rate * gap * np.array([0.02, 12.0])  # one component is clean, one noisy
     scales = replace(scales, noise_var=v, reach=np.array([100, 100]))
-    lengths = fit.block_lengths(scales, series)
+    lengths = block_lengths(scales, series)
     assert lengths.tolist() == [1, 8]
-    left = fit.residual_windows(series, scales, step, noisy=True)
+    left = residual_windows(series, scales, step, noisy=True)
     (c,) = windows.hat_windows(series, 4, v)
     r = c.increment - c.integral @ step.drift.mean.T
     q = moments_by_definition(c, r, 4)

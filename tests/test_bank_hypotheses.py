@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from fimsde.bank import fit, monomials
+from fimsde.bank.bank import ask, make_bank
 from fimsde.bank.cells import MAX_CELLS, gather_cells, kernel_time
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, _conditioned, ask, make_bank
+from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT, EVEN, ODD, STEP_FULL
+from fimsde.bank.posterior import Posterior, conditioned
+from fimsde.bank.residuals import WindowResiduals, residual_windows
+from fimsde.bank.scales import block_lengths
 from fimsde.bank.smooth import local_corrections
 from fimsde.bank.windows import to_series
 from fimsde.data.normalise import fit_normaliser
@@ -16,7 +20,7 @@ from fimsde.data.transitions import to_transitions
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 
-STEP, BLOCK = DRIFT_KINDS.index("step full"), DRIFT_KINDS.index("block full")
+STEP, BLOCK = DRIFT.index(STEP_FULL), DRIFT.index(BLOCK_FULL)
 
 
 @cache
@@ -73,9 +77,9 @@ def test_standard_errors_are_those_of_the_step_fit_and_of_the_block_fit():
 def test_terms_that_are_left_out_leave_the_regression_on_the_others():
     rng = np.random.default_rng(1)
     design, target = rng.standard_normal((50, 6)) + rng.standard_normal((50, 1)), rng.standard_normal((50, 2))
-    post = fit.Posterior(np.linalg.lstsq(design, target)[0].T, np.stack([design.T @ design] * 2))
+    post = Posterior(np.linalg.lstsq(design, target)[0].T, np.stack([design.T @ design] * 2))
     kept = np.array([True, False, True, True, False, False])
-    found = _conditioned(post, kept)
+    found = conditioned(post, kept)
     np.testing.assert_allclose(found[:, kept], np.linalg.lstsq(design[:, kept], target)[0].T, rtol=1e-9)
     assert not found[:, ~kept].any()
 
@@ -85,9 +89,9 @@ def test_reflections_at_the_origin_leave_odd_drifts_and_even_diffusions_alone():
     bank, *_ = some_bank(0.1, place)
     x = np.random.default_rng(0).standard_normal((6, 2))
     there, across = ask(bank, place + x), ask(bank, place - x)
-    for k in (k for k, kind in enumerate(DRIFT_KINDS) if "odd" in kind):
+    for k in (k for k, h in enumerate(DRIFT) if h.form is ODD):
         np.testing.assert_allclose(across.drift[..., k], -there.drift[..., k], atol=1e-9)
-    even = DIFFUSION_KINDS.index("block even 0.1")
+    (even,) = (k for k, h in enumerate(DIFFUSION) if h.form is EVEN)
     np.testing.assert_allclose(across.diffusion_sq[..., even], there.diffusion_sq[..., even], atol=1e-9)
 
 
@@ -96,7 +100,7 @@ def test_cells_and_local_corrections_are_made_of_what_the_fit_that_holds_leaves_
     bank, series, step, scales = some_bank(noise_std)
     noisy = noise_std > 0
     own = fit.fit_block(series, scales, step) if noisy else step
-    left = fit.residual_windows(series, scales, own, noisy=noisy)
+    left = residual_windows(series, scales, own, noisy=noisy)
     cells, label = gather_cells(left)
     for name in ("place", "time", "residual", "variation", "expected"):
         np.testing.assert_allclose(getattr(bank.cells, name), getattr(cells, name), rtol=1e-9, atol=1e-12)
@@ -108,7 +112,7 @@ def test_cells_and_local_corrections_are_made_of_what_the_fit_that_holds_leaves_
 def test_descriptors_say_what_kind_of_data_this_is():
     bank, series, _, scales = some_bank(0.1)
     gaps = series.dtau[series.dtau > 0]
-    gap, lengths = np.exp(np.mean(np.log(gaps))), fit.block_lengths(scales, series)
+    gap, lengths = np.exp(np.mean(np.log(gaps))), block_lengths(scales, series)
     assert lengths.max() > 2
     noise = scales.noise_var / (scales.diffusion_rate * gap)
     variance = np.maximum(bank.cells.expected, 0.1 * scales.diffusion_rate * bank.cells.time[:, None])
@@ -131,7 +135,7 @@ def test_descriptors_say_what_kind_of_data_this_is():
 def test_a_cell_stands_at_the_time_weighted_mean_of_its_windows_and_the_heaviest_cells_are_kept():
     rng = np.random.default_rng(4)
     place, time = rng.standard_normal((3000, 3)) * 4, rng.uniform(0.5, 3.0, 3000)
-    cells, label = gather_cells(fit.LeftOver(place, time, *np.zeros((3, 3000, 3))))
+    cells, label = gather_cells(WindowResiduals(place, time, *np.zeros((3, 3000, 3))))
     for cell in range(0, MAX_CELLS, 17):
         inside = label == cell
         np.testing.assert_allclose(cells.place[cell], time[inside] @ place[inside] / time[inside].sum(), rtol=1e-9)

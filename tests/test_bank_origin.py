@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fimsde.bank import fit, origin
+from fimsde.bank import origin
+from fimsde.bank.posterior import Posterior, shrunk
 
 
 def search(evidence, dim=2, shares=1):
@@ -61,5 +62,5 @@ def test_a_further_prior_draws_coefficients_towards_zero_as_the_conjugate_formul
     """One coefficient at a time: the mean is divided by 1 + variance / width²."""
     mean, precision = np.array([[2.0, -1.0], [0.5, 3.0]]), np.array([[4.0, 0.25], [1.0, 9.0]])
     width = np.array([0.5, 3.0])
-    found = origin.shrunk(fit.Posterior(mean, np.stack([np.diag(p) for p in precision])), width)
+    found = shrunk(Posterior(mean, np.stack([np.diag(p) for p in precision])), width)
     np.testing.assert_allclose(found.mean, mean / (1 + 1 / (precision * width[:, None] ** 2)), rtol=1e-12)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from fimsde.bank.bank import ask, make_bank
 from fimsde.bank.cells import BANDWIDTHS, gather_cells
-from fimsde.bank.fit import LeftOver, fit_block, fit_step, residual_windows
-from fimsde.bank.hypotheses import DRIFT_KINDS, ask, make_bank
+from fimsde.bank.fit import fit_block, fit_step
+from fimsde.bank.hypotheses import DRIFT, STEP_FULL
+from fimsde.bank.residuals import WindowResiduals, residual_windows
 from fimsde.bank.smooth import local_corrections, smooth
 from fimsde.bank.windows import to_series
 from fimsde.data.normalise import fit_normaliser
@@ -15,7 +17,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import CANONICAL, DEV_SEED, context
 
-FULL = DRIFT_KINDS.index("step full")
+FULL = DRIFT.index(STEP_FULL)
 
 
 def cells(seed, dim=1, signal=0.0, num=60):
@@ -72,7 +74,7 @@ def test_every_window_is_counted_in_the_cell_that_it_is_said_to_be_in():
     rng = np.random.default_rng(4)
     place, time = rng.standard_normal((3000, 3)) * 4, rng.uniform(0.5, 1.5, 3000)
     rest = rng.standard_normal((3, 3000, 3))
-    left = LeftOver(place, time, *rest)
+    left = WindowResiduals(place, time, *rest)
     found, label = gather_cells(left)
     inside = label >= 0
     assert 0 < (~inside).sum() < 2000
@@ -122,7 +124,7 @@ def test_errors_of_cells_are_those_that_g_expects_scaled_by_what_windows_show(no
     place, time = rng.uniform(-0.6, 0.6, (n, 2)), rng.uniform(0.5, 1.5, n)
     g = np.stack([0.3 + place[:, 0] ** 2, 0.05 * np.ones(n)], axis=1)  # less than a tenth of the rate in the second
     residual = rng.standard_normal((n, 2)) * np.sqrt(g * time[:, None]) * [0.7, 3.0]
-    left = LeftOver(place, time, residual, residual**2, g * time[:, None])
+    left = WindowResiduals(place, time, residual, residual**2, g * time[:, None])
     found, label = gather_cells(left)
     own = np.maximum(g, 0.1 * rate)
     square = residual**2 / (own * time[:, None])

@@ -12,8 +12,8 @@ from fimsde.errors import CheckpointError, ConfigError
 from fimsde.interface.cli.convert import convert as command
 from fimsde.model.config import ModelConfig
 from fimsde.model.convert import authors_config, convert, to_our_names, to_their_names
-from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
 
 SMALL = ModelConfig(embed=16, heads=2, functional_layers=3, feed_forward=24, head_hidden=(12, 20))
 

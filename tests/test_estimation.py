@@ -9,15 +9,15 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from fimsde.bank.threads import blas_threads_for
+from fimsde.bank.bank import blas_threads_for
 from fimsde.data.observations import read
 from fimsde.data.support import fit_support
 from fimsde.data.transitions import Transitions
 from fimsde.equations.sde import SDE, FunctionSDE, fields
 from fimsde.errors import DataWarning
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
 from fimsde.model.threads import threads_for
 from fimsde.results.make import estimate
 from fimsde.simulate import simulate
@@ -58,7 +58,7 @@ def test_the_estimate_is_the_model_between_two_changes_of_units():
         mask=torch.ones(1, len(y), dtype=torch.bool),
     )
     with torch.no_grad():
-        drift, diffusion, log_variance = sde.model(tokens, padded((X - mean) / std))
+        drift, diffusion, log_variance = sde.sde.model(tokens, padded((X - mean) / std))
     np.testing.assert_allclose(sde.drift(X), drift[0, :, :2].numpy() * std * clock, rtol=1e-10)
     np.testing.assert_allclose(sde.diffusion(X), diffusion[0, :, :2].numpy() * std * np.sqrt(clock), rtol=1e-10)
     np.testing.assert_allclose(sde.uncertainty(X), log_variance[0].numpy(), rtol=1e-10)
@@ -82,7 +82,7 @@ def test_the_estimate_is_an_equation_in_the_dimension_of_the_data(dim):
 def test_names_and_the_unit_of_time_are_those_of_the_observations():
     obs = read(OBS.values, times=np.arange(OBS.num_points) * 0.1, names=["u", "v"], time_unit="h")
     sde = estimate(obs, MODEL)
-    assert (sde.names, sde.time_unit, sde.num_transitions) == (("u", "v"), "h", OBS.num_points - 1)
+    assert (sde.names, sde.time_unit, sde.sde.num_transitions) == (("u", "v"), "h", OBS.num_points - 1)
     assert repr(sde) == "Result(sde=EstimatedSDE(num_transitions=399), names=('u', 'v'), time_unit='h')"
 
 
@@ -128,7 +128,7 @@ def test_a_model_in_training_mode_is_read_without_dropout_and_left_in_training_m
     sde = estimate(OBS, model)
     np.testing.assert_array_equal(sde.drift(X), SDE_2D.drift(X))
     assert all(module.training for module in model.modules())
-    assert next(sde.model.parameters()) is next(model.parameters())
+    assert next(sde.sde.model.parameters()) is next(model.parameters())
 
 
 def test_the_model_may_be_given_by_the_folder_of_its_weights(tmp_path):
@@ -329,8 +329,9 @@ def test_the_cost_of_the_support_grows_with_the_number_of_points_and_not_with_it
 
 
 def test_chunks_are_a_matter_of_memory_only():
-    assert replace(SDE_2D, chunk=3).drift(X).shape == X.shape
-    np.testing.assert_allclose(replace(SDE_2D, chunk=3).drift(X), SDE_2D.drift(X), rtol=1e-4)
+    few = replace(SDE_2D.sde, chunk=3).drift(X)
+    assert few.shape == X.shape
+    np.testing.assert_allclose(few, SDE_2D.drift(X), rtol=1e-4)
 
 
 def test_small_questions_are_answered_on_one_thread_and_the_number_of_threads_is_restored():

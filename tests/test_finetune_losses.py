@@ -10,8 +10,8 @@ from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import FunctionSDE
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
 from fimsde.simulate import simulate
 from fimsde.train.finetune.data import Windows
 from fimsde.train.finetune.losses import advance, filtered_nll, num_scored, predict, window_nll

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
 from fimsde.model.rollout import rollout
 from fimsde.train.losses import ScoredSteps, simulation_mse, supervised_loss, transition_nll
 

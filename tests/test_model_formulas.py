@@ -13,8 +13,8 @@ import torch
 from fimsde.data.transitions import Transitions
 from fimsde.errors import InvalidObservationsError
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens, to_tokens
 
 CONFIG = ModelConfig(embed=8, heads=2, encoder_layers=2, functional_layers=2, feed_forward=12, head_hidden=(6, 10))
 
@@ -260,7 +260,7 @@ def transitions(n, dim):
 
 def test_contexts_of_unequal_size_are_padded_with_zeros():
     short, long = transitions(3, 1), transitions(5, 2)
-    tokens = to_tokens([short, long], ModelConfig.preset("tiny"), torch.float64)
+    tokens = to_tokens([short, long], ModelConfig.preset("tiny").max_dim, torch.float64)
     assert tokens.mask.tolist() == [[True] * 3 + [False] * 2, [True] * 5]
     np.testing.assert_array_equal(tokens.y[0, :3, :1], short.y)
     np.testing.assert_array_equal(tokens.dy[1, :, :2], long.dy)
@@ -275,4 +275,4 @@ def test_contexts_of_unequal_size_are_padded_with_zeros():
 )
 def test_contexts_the_model_cannot_read_are_refused(context, words):
     with pytest.raises(InvalidObservationsError, match=words):
-        to_tokens([transitions(*context)], ModelConfig.preset("tiny"))
+        to_tokens([transitions(*context)], ModelConfig.preset("tiny").max_dim)

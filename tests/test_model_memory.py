@@ -9,7 +9,7 @@ MEASURE = """
 import sys
 import torch
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens
+from fimsde.model.paper import Tokens
 from fimsde.model.fim import FIMSDE
 
 n, queries = int(sys.argv[1]), int(sys.argv[2])

@@ -8,15 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.bank.bank import ask, make_bank
+from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError
+from fimsde.model.bank_features import answers
 from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import answers
 from fimsde.results.make import estimate
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck

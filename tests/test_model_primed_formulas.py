@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS, NUM_DIFFUSION, NUM_DRIFT, ask, make_bank
+from fimsde.bank.bank import ask, make_bank
+from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT, NUM_DIFFUSION, NUM_DRIFT
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
+from fimsde.model.bank_features import answers, cell_features, context_features
 from fimsde.model.banks import to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
-from fimsde.model.primed import Asked, Prepared, answers, cell_features, context_features
+from fimsde.model.primed import PrimedContext, PrimedQueryState
 from fimsde.simulate import simulate
 from problems import OrnsteinUhlenbeck
 
 NUM_LOCAL = 3
-BLOCK, BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
+BLOCK, BLOCK_DIFFUSION = DRIFT.index(BLOCK_FULL), DIFFUSION.index(BLOCK_FULL)
 FREQUENCIES = np.array([0.7, 1.5, 3.0, 6.0])
 
 
@@ -65,7 +67,7 @@ def test_queries_carry_the_answers_of_the_bank_in_natural_units(dim, reference):
     residual = np.einsum("qcw,cd->qdw", near, bank.cells.residual)
     time = np.broadcast_to(np.einsum("qcw,c->qw", near, bank.cells.time)[:, None], residual.shape)
     own, own2, rate = size[..., None], rough[..., None], bank.rate[:, None]
-    best = DRIFT_KINDS.index("block origin 0.3 wide")
+    best = [h.name for h in DRIFT].index("block origin 0.3 wide")
     features = [
         np.arcsinh(drift / own),
         0.3 * np.log(np.abs(primed.drift - primed.drift[..., best, None]) / own + 1e-4),
@@ -133,23 +135,23 @@ def test_candidates_are_judged_by_the_fit_that_holds(reference):
 
 
 @pytest.mark.parametrize("reference", [0, 1, 2])
-def test_trust_is_learned_for_candidates_but_not_for_marginal_likelihoods_nor_for_coarse_data(reference):
+def test_temperatures_are_learned_for_candidates_but_not_for_marginal_likelihoods_nor_for_coarse_data(reference):
     """Local corrections of the drift need none; those of g do under noise. Coarse data have likelihoods alone."""
     model = FIMSDE(ModelConfig.preset("primed-tiny"), seed=3).double().eval()
     with torch.no_grad():
-        model.locations.trust.bias.copy_(torch.tensor([0.5, -1.5]))
+        model.locations.likelihood_temperature.bias.copy_(torch.tensor([0.5, -1.5]))
         banks = banks_of(2, reference=reference)
         prepared = model.locations.prepare(banks)
     drift, diffusion = np.log1p(np.exp(0.5)), np.log1p(np.exp(-1.5))
     if reference == 2:
         drift = diffusion = 1.0
     assert prepared.learned.item() == (reference != 2)
-    for found, evidence, trust, local in (
+    for found, evidence, temperature, local in (
         (prepared.drift_evidence, banks.drift_evidence, drift, 1.0),
         (prepared.diffusion_evidence, banks.diffusion_evidence, diffusion, diffusion if reference == 1 else 1.0),
     ):
-        trusts = [trust] * (found.shape[-1] - NUM_LOCAL) + [local] * NUM_LOCAL
-        np.testing.assert_allclose(found, evidence * torch.tensor(trusts, dtype=torch.float64), rtol=1e-9)
+        temperatures = [temperature] * (found.shape[-1] - NUM_LOCAL) + [local] * NUM_LOCAL
+        np.testing.assert_allclose(found, evidence * torch.tensor(temperatures, dtype=torch.float64), rtol=1e-9)
 
 
 @pytest.mark.parametrize("learned", [0.0, 1.0])
@@ -164,8 +166,10 @@ def test_fields_are_mixtures_of_the_choices_with_a_small_correction(learned):
         torch.randn(1, 1, 2, c.shape[-1], generator=generator, dtype=torch.float64)
         for c in (known.drift, known.diffusion)
     ]
-    prepared = Prepared(banks, torch.zeros(1, 1, 2, 5).double(), *evidence, torch.full((1, 1, 1, 1), learned).double())
-    asked = Asked(torch.zeros(2, 4, 5).double(), known, prepared, 3)
+    prepared = PrimedContext(
+        banks, torch.zeros(1, 1, 2, 5).double(), *evidence, torch.full((1, 1, 1, 1), learned).double()
+    )
+    state = PrimedQueryState(torch.zeros(2, 4, 5).double(), known, prepared, 3)
     raws = [
         torch.randn(2, 4, c.shape[-1] + 1, generator=generator, dtype=torch.float64)
         for c in (known.drift, known.diffusion)
@@ -179,8 +183,8 @@ def test_fields_are_mixtures_of_the_choices_with_a_small_correction(learned):
                 last.append(np.tanh(learned * raw[d, q, -1].item()))
             drift = weights[0] @ known.drift[0, q, d].numpy() + 0.3 * last[0] * known.drift_size[0, q, d].item()
             diffusion = weights[1] @ known.diffusion[0, q, d].numpy() * np.exp(0.5 * last[1])
-            assert asked.drift(raws[0])[0, q, d].item() == pytest.approx(drift, rel=1e-9)
-            assert asked.diffusion(raws[1])[0, q, d].item() == pytest.approx(diffusion, rel=1e-9)
+            assert state.drift(raws[0])[0, q, d].item() == pytest.approx(drift, rel=1e-9)
+            assert state.diffusion(raws[1])[0, q, d].item() == pytest.approx(diffusion, rel=1e-9)
     raw = torch.randn(2, 4, 2, generator=generator, dtype=torch.float64)
-    np.testing.assert_allclose(asked.log_variance(raw)[0], 2 * raw.mean(dim=(0, 2)), rtol=1e-9)
-    np.testing.assert_allclose(asked.log_scales(raw)[0], raw.transpose(0, 1), rtol=1e-12)
+    np.testing.assert_allclose(state.log_variance(raw)[0], 2 * raw.mean(dim=(0, 2)), rtol=1e-9)
+    np.testing.assert_allclose(state.log_scales(raw)[0], raw.transpose(0, 1), rtol=1e-12)

@@ -64,7 +64,7 @@ def test_the_origin_of_an_estimate_is_kept(tmp_path):
     primed = fimsde.estimate(OBS, origin=[0.1, -0.2])
     primed.save(tmp_path / "r")
     after = fimsde.load(tmp_path / "r")
-    np.testing.assert_array_equal(after.origin, [0.1, -0.2])
+    np.testing.assert_array_equal(after.sde.origin, [0.1, -0.2])
     np.testing.assert_array_equal(after.drift(X), primed.drift(X))
 
 

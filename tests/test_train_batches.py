@@ -9,10 +9,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from checks import check_cdf, check_frequencies, check_mean
-from fimsde.bank.hypotheses import make_bank
+from fimsde.bank.bank import make_bank
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError, DatasetError, DataWarning, InvalidObservationsError
+from fimsde.model import bank_reader
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PriorConfig, Setting
 from fimsde.prior.dataset import generate
 from fimsde.prior.equation import draw_equation
@@ -308,9 +309,9 @@ def test_a_bank_that_no_float32_holds_is_replaced(monkeypatch):
         made.append(bank if made else replace(bank, speed=np.full_like(bank.speed, 1e39)))
         return made[-1]
 
-    monkeypatch.setattr(making, "make_bank", huge_at_first)
+    monkeypatch.setattr(bank_reader, "make_bank", huge_at_first)
     found = draw_example(PRIMED, lambda *_: an_equation(Setting(0.05, 2, 2, 120)), 0, 0, [1, 0, 0])
-    assert found.bank is made[1]
+    assert found.reading is made[1]
 
 
 def test_batches_have_one_dimension_and_all_dimensions_occur():

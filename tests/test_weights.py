@@ -60,7 +60,7 @@ def test_the_folder_holds_the_four_files_its_marker_and_a_card_that_says_what_it
     assert card.startswith("---\nlibrary_name: fimsde")
     assert "75,159 parameters" in card
     assert "a test" in card
-    assert json.loads((folder / "config.json").read_text())["format_version"] == 1
+    assert json.loads((folder / "config.json").read_text())["format_version"] == 2
 
 
 def test_an_existing_folder_is_replaced_only_when_asked(model, tmp_path):

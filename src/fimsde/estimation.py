@@ -23,8 +23,6 @@ from fimsde.model.threads import threads_for
 from fimsde.shapes import Array, Bool, Float, Float64
 
 FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
-_FAR = 1e12  # standard deviations; float32 cannot hold the squares of much larger numbers
-_REACH = 1.0  # ranges of the data beyond which a primed model's polynomials are held: no path explodes in finite time
 _NO_ESTIMATE = (
     "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
     "apart. Add observations, or leave out components that hardly change."
@@ -102,14 +100,12 @@ class EstimatedSDE:
     def _answers(
         self, question: Callable[[Context, Tensor], Tensor], x: Float[Array, "queries dim"]
     ) -> Float64[Array, "queries ..."]:
-        """What the model says at each location, in normalised coordinates; NaN where it cannot be asked."""
+        """What the model says at each location, in normalised coordinates; NaN where it has no answer."""
         z = self._normalised(x)
-        near = np.abs(z).max(axis=1, initial=0) <= _FAR
-        if self.model.config.variant == "primed":
-            near = np.isfinite(z).all(axis=1)
-            reach = _REACH * (self.support.high - self.support.low)
-            z = np.clip(z, self.support.low - reach, self.support.high + reach)
+        near = (np.isfinite(z) & (np.abs(z) <= self.context.limits.farthest)).all(axis=1)  # others need not be asked
         weight = next(self.model.parameters())
+        largest = torch.finfo(weight.dtype).max  # finite places stay finite in the model's precision
+        z = np.clip(z, -largest, largest)
         num = int(near.sum())
         padded = torch.zeros(
             1, max(num, 1), self.model.config.max_dim, dtype=weight.dtype
@@ -195,7 +191,7 @@ def _to_origin(
             f"the origin has {place.size} numbers, {np.isfinite(place).sum()} of them finite; expected "
             f"{len(normaliser.offset)} finite numbers, one per component."
         )
-    if model.config.variant != "primed":
+    if not model.config.reader.uses_origin:
         raise InvalidObservationsError("an origin was given, but this model cannot use it; leave it out.")
     return normaliser.states(place[None])[0]
 

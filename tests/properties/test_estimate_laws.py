@@ -15,8 +15,8 @@ from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
 from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import to_tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import to_tokens
 from fimsde.results.make import estimate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*outside the data", "ignore:the observations make")
@@ -138,7 +138,7 @@ def test_e4_the_order_of_transitions_does_not_matter(seed):
 def answers(contexts, obs, model=MODEL, chunk=1024):
     """Drift, diffusion and U of a batch of contexts at the same normalised locations."""
     normaliser = fit_normaliser(to_transitions(obs))
-    tokens = to_tokens([normaliser.transitions(tr) for tr in contexts], TINY, torch.float64)
+    tokens = to_tokens([normaliser.transitions(tr) for tr in contexts], TINY.max_dim, torch.float64)
     z = torch.zeros(len(contexts), len(X), 3, dtype=torch.float64)
     z[..., :2] = torch.from_numpy(normaliser.states(X))
     with torch.no_grad():
@@ -236,8 +236,8 @@ def test_e8_other_systems_in_the_batch_and_their_order_do_not_matter(other, posi
     normalised.insert(position, normaliser.transitions(to_transitions(OBS)))
     z = torch.randn(1, 20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
-        together = MODEL(to_tokens(normalised, TINY, torch.float64), z.expand(4, -1, -1))
-        alone = MODEL(to_tokens([normalised[position]], TINY, torch.float64), z)
+        together = MODEL(to_tokens(normalised, TINY.max_dim, torch.float64), z.expand(4, -1, -1))
+        alone = MODEL(to_tokens([normalised[position]], TINY.max_dim, torch.float64), z)
     for found, expected in zip(together, alone, strict=True):
         assert_close(found[position].numpy(), expected[0].numpy())
 

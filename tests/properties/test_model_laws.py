@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fimsde.data.transitions import Transitions
 from fimsde.model.config import ModelConfig
-from fimsde.model.encoder import Tokens, to_tokens
 from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens, to_tokens
 
 CONFIG = ModelConfig(embed=16, heads=2, functional_layers=2, feed_forward=16, head_hidden=(16,))
 SEEDS = st.integers(0, 10**6)
@@ -44,7 +44,7 @@ def queries(num, seed, batch=1):
 
 
 def tokens_of(*contexts):
-    return to_tokens(contexts, CONFIG, torch.float64)
+    return to_tokens(contexts, CONFIG.max_dim, torch.float64)
 
 
 def answers(model, tokens, x):

@@ -226,7 +226,7 @@ def test_weights_that_are_not_finite_are_refused(bad, folder):
         ({"feed_forward": 2}, CheckpointError, r"expected F32 \[2, 8\]"),
         ({"code": "os.system"}, ConfigError, "unknown setting 'code'"),
         ({"statistics": "/etc/passwd"}, ConfigError, "observations, starts"),
-        ({"format_version": 2}, CheckpointError, "newer fimsde"),
+        ({"format_version": 3}, CheckpointError, "newer fimsde"),
         ({"format_version": "1"}, CheckpointError, "no format_version"),
         ({"model_type": "fimsde"}, CheckpointError, "fimsde convert"),
     ],

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.bank import window_kernels
-from fimsde.bank.fit import LeftOver
+from fimsde.bank import cell_kernels
+from fimsde.bank.residuals import WindowResiduals
 from fimsde.shapes import Array, Float64, Int
 
-BANDWIDTHS = (0.12, 0.3, 0.75)  # standard deviations of the state
-MAX_CELLS = 192  # the heaviest ones are kept
+BANDWIDTHS = (0.12, 0.3, 0.75)  # standard deviations of the state; three lengths: docs/training-log.md, "Gaussian"
+MAX_CELLS = 192  # the heaviest ones are kept; bounds the work of the model, which reads a token for each
 _WIDTHS = (0.08, 0.15, 0.25, 0.4, 0.6, 1.0, 1.6)  # the finest one that keeps all cells is taken
+_FARTHEST = 20.0  # standard deviations; places beyond are counted with those there
+SETTINGS = f"bandwidths {BANDWIDTHS}, cells {MAX_CELLS} of widths {_WIDTHS} within {_FARTHEST:g}"
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,16 @@ class Cells:
     expected: Float64[Array, "cells dim"]
 
 
-def gather_cells(left_over: LeftOver) -> tuple[Cells, Int[Array, " windows"]]:
-    """Sum windows over the finest cubes that are not more than `MAX_CELLS`; also each window's cell, -1 for none."""
-    place, time = left_over.place, left_over.time
+def gather_cells(residuals: WindowResiduals) -> tuple[Cells, Int[Array, " windows"]]:
+    """sum_{windows in cell} of time, r, q and what is expected of q, over the finest cubes that are few enough.
+
+    At most `MAX_CELLS` are kept. Also each window's cell, -1 for none.
+    """
+    place, time = residuals.place, residuals.time
     for width in _WIDTHS:
-        index = np.floor(np.clip(place, -20.0, 20.0) / width + 0.5).astype(np.int64) + 1000
+        index = np.floor(np.clip(place, -_FARTHEST, _FARTHEST) / width + 0.5).astype(np.int64) + 1000
         key = index @ (2048 ** np.arange(place.shape[1]))
-        if not window_kernels.has_more_than(MAX_CELLS, key):
+        if not cell_kernels.has_more_than(MAX_CELLS, key):
             break
     _, label = np.unique(key, return_inverse=True)
     num = int(label.max()) + 1
@@ -57,13 +62,13 @@ def gather_cells(left_over: LeftOver) -> tuple[Cells, Int[Array, " windows"]]:
     cells = Cells(
         place=summed(place * time[:, None]) / total[heaviest, None],
         time=total[heaviest],
-        residual=summed(left_over.residual),
-        variation=summed(left_over.variation),
-        expected=summed(left_over.expected),
+        residual=summed(residuals.residual),
+        variation=summed(residuals.variation),
+        expected=summed(residuals.expected),
     )
     return cells, number[label]
 
 
 def kernel_time(cells: Cells, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries widths"]:
-    """Kernel-weighted time around each location, for each bandwidth."""
-    return window_kernels.kernel_sums(x, cells.place, cells.time[:, None], np.array(BANDWIDTHS))[..., 0]
+    """sum_c exp(-|x - place_c|² / (2 b²)) time_c around each location, for each bandwidth b."""
+    return cell_kernels.kernel_sums(x, cells.place, cells.time[:, None], np.array(BANDWIDTHS))[..., 0]

@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 
-from fimsde.bank import window_kernels
+from fimsde.bank import monomial_kernels
 from fimsde.shapes import Array, Float64, Int
 
 
@@ -30,7 +30,7 @@ def evaluate(
     lower, component, power = _steps(dim, degree)
     out = np.empty((len(x), len(lower)))
     noise_var = np.zeros(dim) if noise_var is None else noise_var
-    window_kernels.fill_monomials(np.ascontiguousarray(x), noise_var, lower, component, power, out)
+    monomial_kernels.fill_monomials(np.ascontiguousarray(x), noise_var, lower, component, power, out)
     return out
 
 

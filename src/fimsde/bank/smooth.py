@@ -9,15 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from fimsde.bank import window_kernels
+from fimsde.bank import cell_kernels
 from fimsde.bank.cells import BANDWIDTHS, Cells
-from fimsde.bank.fit import LeftOver
+from fimsde.bank.residuals import WindowResiduals
 from fimsde.shapes import Array, Float64, Int
 
 _SIZES = (0.5, 2.0)  # of the process, relative to the excess; the better one is taken
-_LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that
+_LEAST_RATE = 0.1  # of the mean variance rate: no cell is surer than that, as in the weights of the fits
 _SMALLEST = 1e-200  # variance of values of data that do not move
 _ALIKE = 10.0  # windows in a cell at which their own spread counts as much as that of all windows
+SETTINGS = f"sizes {_SIZES}, least rate {_LEAST_RATE:g}, alike {_ALIKE:g}"
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,29 @@ class Smooth:
 
 
 def local_corrections(
-    cells: Cells, label: Int[Array, " windows"], left_over: LeftOver, rate: Float64[Array, " dim"], *, noisy: bool
+    cells: Cells,
+    label: Int[Array, " windows"],
+    residuals: WindowResiduals,
+    rate: Float64[Array, " dim"],
+    *,
+    noisy: bool,
 ) -> tuple[Smooth, Smooth]:
-    """Smooth corrections of drift and g, with the errors that the fitted g expects of windows, scaled by what is seen.
+    """Posterior means of r / T and (q - expected) / T with variances s g / T and k g² / T: corrections of drift and g.
 
+    r, q and T are residuals, second moments and times of the cells; g is what the fit expects there.
+    s = sum r² / sum g T over all windows, not below 1, and k = sum (q - expected)² / sum g² T scale these errors.
     With measurement noise every cell has a scale of its own for the drift: noise, and what a steep drift makes of it,
     is not everywhere the same share of the error.
     """
-    time, own_time = cells.time[:, None], left_over.time[:, None]
+    time, own_time = cells.time[:, None], residuals.time[:, None]
     g = np.maximum(cells.expected / time, _LEAST_RATE * rate)
-    own = np.maximum(left_over.expected / own_time, _LEAST_RATE * rate)
+    own = np.maximum(residuals.expected / own_time, _LEAST_RATE * rate)
     scale = (
-        _spread(left_over.residual**2 / (own * own_time), label, len(time))
+        _spread(residuals.residual**2 / (own * own_time), label, len(time))
         if noisy
-        else np.maximum((left_over.residual**2).sum(axis=0) / (own * own_time).sum(axis=0), 1.0)
+        else np.maximum((residuals.residual**2).sum(axis=0) / (own * own_time).sum(axis=0), 1.0)
     )
-    moment = ((left_over.variation - left_over.expected) ** 2).sum(axis=0) / (own**2 * own_time).sum(axis=0)
+    moment = ((residuals.variation - residuals.expected) ** 2).sum(axis=0) / (own**2 * own_time).sum(axis=0)
     both = smooth(
         cells.place,
         np.hstack([cells.residual, cells.variation - cells.expected]) / time,
@@ -67,7 +75,11 @@ def _spread(
 def smooth(
     place: Float64[Array, "cells dim"], value: Float64[Array, "cells values"], variance: Float64[Array, "cells values"]
 ) -> Smooth:
-    """Posterior means given noisy values at places, every column of values by itself."""
+    """a K (a K + V)⁻¹ y: means of a Gaussian process given values y with variances V at places, column by column.
+
+    K is the normal kernel of a bandwidth. The size a is the mean square of y in excess of V, at least the standard
+    deviation of a chi-square, times the better of two factors. The gain is log N(y; 0, a K + V) - log N(y; 0, V).
+    """
     num, columns = value.shape
     distance = ((place[:, None] - place[None]) ** 2).sum(axis=-1)
     kernels = [np.exp(-distance / (2.0 * bandwidth**2)) for bandwidth in BANDWIDTHS]
@@ -79,7 +91,7 @@ def smooth(
         excess = max(whitened @ whitened - num, np.sqrt(2.0 * num)) / (scale @ scale)
         for w, kernel in enumerate(kernels):
             for size in _SIZES:
-                window_kernels.fill_total_covariance(kernel, scale, size * excess, total)
+                cell_kernels.fill_total_covariance(kernel, scale, size * excess, total)
                 found, solved = _solve(total, whitened)
                 if found > gain[d, w]:
                     gain[d, w], weights[:, d, w] = found, size * excess * scale * solved

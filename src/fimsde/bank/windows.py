@@ -6,8 +6,9 @@ bias; and features at the place where the window begins are an instrument: of al
 only that of its first observation, which can be allowed for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from fimsde.bank import monomials, window_kernels
 from fimsde.data.transitions import Transitions
 from fimsde.shapes import Array, Float64, Int
 
-DRIFT_DEGREE, DIFFUSION_DEGREE = 3, 2
-_CHUNK = 16384  # windows held at once; bounds memory
+DRIFT_DEGREE, DIFFUSION_DEGREE = 3, 2  # the families of the paper's prior: cubic drifts, quadratic g
+_CHUNK = 16384  # windows held at once; bounds memory, does not change results
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,20 @@ class Chunk:
     before: Float64[Array, "windows dim"]  # a place that does not know the noise of the window
     centre: Float64[Array, "windows dim"]  # mean place inside the window
     joined: Array  # True where the next row continues this one on the same path
+
+
+Windows = Callable[[], Iterator[Chunk]]  # all windows of a series, to be walked through as often as is needed
+
+
+def held(make: Callable[[], Iterator[Part]]) -> Callable[[], Iterator[Part]]:
+    """Keep what small data give in memory; long data are walked anew each time, in flat memory."""
+    start = make()
+    first = next(start, None)
+    if first is None:
+        return lambda: iter(())
+    if next(start, None) is None:
+        return lambda: iter((first,))
+    return make
 
 
 def step_windows(series: Series, *, coarse: bool = False) -> Iterator[Chunk]:

@@ -18,12 +18,10 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import CheckpointError, ConfigError
 from fimsde.estimation import bundled_model
 from fimsde.export.graphs import ANSWERS, ENCODED, EncoderGraph, HeadGraph
-from fimsde.export.inputs import bank_inputs, describe, token_inputs
 from fimsde.export.trace import SUFFIX, Arrays, Format, Graph, difference, require_extra, to_program, trace
 from fimsde.files.identities import model_hash
 from fimsde.files.outputs import check_new, write_folder
 from fimsde.model.fim import FIMSDE
-from fimsde.shapes import Array
 from fimsde.simulate import simulate
 
 DESCRIPTION = "export.json"
@@ -95,7 +93,7 @@ def num_files(model: FIMSDE, formats: Sequence[str], dims: Sequence[int] | None 
 
 def dims_of(model: FIMSDE, dims: Sequence[int] | None) -> tuple[int, ...]:
     """Dimensions that need graphs of their own."""
-    if model.config.variant != "primed":
+    if model.config.reader.joins_dims:
         if dims is not None:
             raise ConfigError("dims is for primed models; these graphs take systems of any dimension. Leave it out.")
         return (model.config.max_dim,)
@@ -107,29 +105,24 @@ def dims_of(model: FIMSDE, dims: Sequence[int] | None) -> tuple[int, ...]:
 
 def _graphs(model: FIMSDE, dim: int) -> Iterator[tuple[Graph, Sequence[Arrays]]]:
     """Encoder and head, each with an example to trace and others to check it with."""
-    primed = model.config.variant == "primed"
-    ending = f"-{dim}d" if primed else ""
+    reader = model.config.reader
+    ending = "" if reader.joins_dims else f"-{dim}d"
     sizes = (_TRACED, *_CHECKED)
-    data = [_inputs(model, _example(model, dim, num, seed)) for seed, (num, _) in enumerate(sizes)]
-    axes = {given.name: given.axes for given in describe(data[0])}
-    tokens = "cells" if primed else "n"
-    encoded = dict.fromkeys(ENCODED, f"layers rows heads {tokens} head_dim")
+    data = [reader.arrays(_example(model, dim, num, seed), None) for seed, (num, _) in enumerate(sizes)]
+    axes = {name: reader.axes[name] for name in data[0]}
+    encoded = dict.fromkeys(ENCODED, f"layers rows heads {reader.token_axis} head_dim")
     encoder = Graph(f"encoder{ending}", EncoderGraph(model).eval(), axes, encoded)
     yield encoder, data
-    width = "dim" if primed else "max_dim"
+    width = "max_dim" if reader.joins_dims else "dim"
     answers = dict(zip(ANSWERS, (f"{_QUERY} {width}", f"{_QUERY} {width}", _QUERY), strict=True))
-    asked = {"x": f"{_QUERY} {width}"} | encoded | (axes if primed else {})
+    asked = {"x": f"{_QUERY} {width}"} | encoded | (axes if reader.asks_arrays else {})
     head = Graph(f"head{ending}", HeadGraph(model, dim).eval(), asked, answers)
     examples = []
     for (_, queries), arrays in zip(sizes, data, strict=True):
         x = np.random.default_rng(queries).standard_normal((queries, dim)).astype(np.float32)
         known = {"x": x} | dict(zip(ENCODED, encoder(arrays), strict=True))
-        examples.append(known | (dict(arrays) if primed else {}))
+        examples.append(known | (arrays if reader.asks_arrays else {}))
     yield head, examples
-
-
-def _inputs(model: FIMSDE, tr: Transitions) -> dict[str, Array]:
-    return bank_inputs(tr) if model.config.variant == "primed" else token_inputs(tr, model.config.max_dim)
 
 
 def _example(model: FIMSDE, dim: int, num: int, seed: int) -> Transitions:
@@ -150,6 +143,7 @@ def _description(model: FIMSDE, graphs: list[dict[str, Any]]) -> dict[str, Any]:
         "torch": torch.__version__,
         "weights_sha256": model_hash(model),
         "config": asdict(model.config),
+        "bank": model.config.reader.identity,
         "tolerance": TOLERANCE,
         "graphs": graphs,
     }

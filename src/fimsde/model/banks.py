@@ -10,13 +10,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from fimsde.bank.bank import COARSE, Bank
 from fimsde.bank.cells import BANDWIDTHS
-from fimsde.bank.hypotheses import COARSE, DIFFUSION_KINDS, DRIFT_KINDS, Bank
+from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT
 
-_BLOCK, _BLOCK_DIFFUSION = DRIFT_KINDS.index("block full"), DIFFUSION_KINDS.index("block full")
+_BLOCK, _BLOCK_DIFFUSION = DRIFT.index(BLOCK_FULL), DIFFUSION.index(BLOCK_FULL)
 _LARGEST_MISFIT = 200.0  # chi-square above which candidates are equally hopeless
-_EXCLUDED = 2e4  # chi-square above which no learned trust saves a drift; errors of g are known less well than this asks
-_ENORMOUS = 1e9  # larger ones count as this: products with a trust must stay finite
+# Chi-square above which no learned temperature saves a drift: docs/training-log.md, "No trust for what the data
+# exclude". Errors of g are known less well than this asks.
+_EXCLUDED = 2e4
+_ENORMOUS = 1e9  # larger ones count as this: products with a temperature must stay finite
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Banks:
     gain: Float[Tensor, "batch dim widths"]
     diffusion_gain: Float[Tensor, "batch dim widths"]
     mask: Bool[Tensor, "batch cells"]
+    box: Float[Tensor, "batch 2 dim"] | None = None  # beyond it fields are held constant; None: nowhere
 
     @property
     def dim(self) -> int:
@@ -72,7 +76,7 @@ class Banks:
 
     @cached_property
     def drift_evidence(self) -> Float[Tensor, "batch 1 dim choices"]:
-        """Log likelihood of each choice of the drift."""
+        """log p(data | choice) of each choice of the drift, relative to the full fit."""
         return _evidence(self.misfit, self.gain, self.reference, excluded=_EXCLUDED)
 
     @cached_property
@@ -82,7 +86,8 @@ class Banks:
 
     def to(self, device: torch.device) -> "Banks":
         """The same on another device."""
-        return Banks(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Banks(**{name: part.to(device) for name, part in parts.items() if part is not None})
 
 
 def to_banks(banks: Sequence[Bank], dtype: torch.dtype = torch.float32) -> Banks:
@@ -127,10 +132,10 @@ def _evidence(
     reference: Int[Tensor, " batch"],
     excluded: float,
 ) -> Float[Tensor, "batch 1 dim choices"]:
-    """Log likelihood of each candidate under the fit that holds for these data, and what local corrections gain.
+    """-χ² / 2 for candidates, 0 for the choice of zero, and log marginal likelihoods gained by local corrections.
 
-    All relative to the full fit. The choice of zero has none, and is none for coarse data. Misfits above `excluded`
-    count once more.
+    χ² is the misfit to the fit that holds for these data, up to 200; what it exceeds `excluded` by counts once more.
+    All are relative to the full fit. Zero is no choice for coarse data. Gains are bounded like misfits.
     """
     valid = torch.where(reference[:, None, None] == 1, misfit[..., 1], misfit[..., 0])
     hopeless = (valid.clamp(max=_ENORMOUS) - excluded).clamp(min=0.0)

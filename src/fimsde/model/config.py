@@ -8,6 +8,10 @@ from typing import Any, Literal, get_args
 
 from fimsde.data.normalise import Statistics
 from fimsde.errors import ConfigError
+from fimsde.model.bank_reader import BankReader
+from fimsde.model.correction import num_correction_parameters
+from fimsde.model.paper import PaperReader
+from fimsde.model.reader import AnyReader
 
 PRESETS = ("paper", "ablation-10m", "ablation-5m", "tiny", "primed", "primed-tiny")
 Variant = Literal["paper", "primed"]
@@ -52,23 +56,19 @@ class ModelConfig:
             )
 
     @property
+    def reader(self) -> AnyReader:
+        """What a model of this kind reads, and all that follows from it."""
+        return reader_of(self.variant, self.max_dim, self.embed)
+
+    @property
     def num_parameters(self) -> int:
         """Number of weights, from the sizes alone."""
-        e, f, d = self.embed, self.feed_forward, self.max_dim
+        reader, e, f = self.reader, self.embed, self.feed_forward
         layer = 4 * (e * e + e) + (2 * e * f + f + e) + 4 * e  # attention, feed-forward, two norms
         widths = (e, *self.head_hidden)
         hidden = sum((a + 1) * b for a, b in pairwise(widths))
-        if self.variant == "primed":
-            from fimsde.model.primed import PrimedQueries, num_map_parameters  # it needs this module
-
-            outputs, maps = PrimedQueries.num_outputs(), num_map_parameters(e)
-        else:
-            outputs, maps = 2 * d + 1, e // 4 * (1 + 3 * d + 4) + e * (d + 1)
-        heads = 3 * hidden + (widths[-1] + 1) * outputs
-        if self.correction:
-            from fimsde.model.correction import num_correction_parameters
-
-            maps += num_correction_parameters(d)
+        heads = 3 * hidden + (widths[-1] + 1) * sum(reader.num_outputs)
+        maps = reader.num_weights + (num_correction_parameters(self.max_dim) if self.correction else 0)
         return maps + heads + layer * (self.encoder_layers + 3 * self.functional_layers)
 
     @staticmethod
@@ -110,6 +110,17 @@ class ModelConfig:
         return ModelConfig(**values)
 
 
+def reader_of(variant: object, max_dim: int, embed: int) -> AnyReader:
+    """The reader of a kind of model: the one place where kinds are told apart."""
+    match variant:
+        case "paper":
+            return PaperReader(max_dim, embed)
+        case "primed":
+            return BankReader(max_dim, embed)
+        case _:
+            raise ConfigError(f"variant is {_short(variant)}; expected one of {', '.join(get_args(Variant))}.")
+
+
 def _check(settings: Mapping[str, Any]) -> None:
     """Types and ranges of all settings; on plain values, so that nothing is built from wrong ones."""
     for name, largest in _LARGEST.items():
@@ -121,10 +132,7 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise ConfigError(f"head_hidden is {_short(hidden)}; expected at most 16 widths, for instance [256, 256].")
     for i, width in enumerate(hidden):
         _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
-    if settings["variant"] not in get_args(Variant):
-        raise ConfigError(f"variant is {_short(settings['variant'])}; expected one of {', '.join(get_args(Variant))}.")
-    if settings["variant"] == "primed" and settings["max_dim"] != 3:
-        raise ConfigError(f"max_dim is {settings['max_dim']}; a primed model reads up to 3 components.")
+    reader_of(settings["variant"], settings["max_dim"], embed)
     if not isinstance(settings["correction"], bool):
         raise ConfigError(f"correction is {_short(settings['correction'])}; expected true or false.")
     dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]

@@ -10,21 +10,18 @@ from huggingface_hub import ModelHubMixin
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fimsde.bank.hypotheses import make_bank
 from fimsde.data.transitions import Transitions
-from fimsde.model.banks import Banks, to_banks
 from fimsde.model.config import ModelConfig
 from fimsde.model.correction import Correction
-from fimsde.model.encoder import Encoder, Tokens, to_tokens
+from fimsde.model.encoder import Encoder, Source
 from fimsde.model.initialise import initialise
 from fimsde.model.operator import LayerContext, Operator
-from fimsde.model.primed import Prepared, PrimedQueries
-from fimsde.model.queries import PlainQueries
+from fimsde.model.primed import PrimedContext
+from fimsde.model.reader import Limits, QueryState
 from fimsde.model.untrusted import read_json, read_tensors
 from fimsde.model.weights import TENSORS, TRAINING, find_folder, read_config, write_weights
 from fimsde.shapes import Array, Float64
 
-Source = Tokens | Banks
 CHUNK = 1024  # queries evaluated at a time; bounds memory, does not change results
 
 
@@ -35,13 +32,15 @@ class Context:
     Attributes:
         source: The data as the model read them.
         queries: What queries need to know before they read; plain ones need nothing.
+        limits: Where the model may be asked, and where its fields are held.
         encoded: Encoded transitions or cells.
         mask: True for real ones; None when all are, which is the fast case.
         drift, diffusion, log_variance: Keys and values of each functional layer of the three stacks.
     """
 
     source: Source
-    queries: Prepared | None
+    queries: PrimedContext | None
+    limits: Limits
     encoded: Float[Tensor, "rows n embed"]
     mask: Bool[Tensor, "rows n"] | None
     drift: tuple[LayerContext, ...]
@@ -68,10 +67,11 @@ class FIMSDE(nn.Module, ModelHubMixin):
         self.training_record = {}
         with torch.device("meta"):  # no storage, and no draw from torch's global generator
             self.encoder = Encoder(config)
-            self.locations = PrimedQueries(config) if config.variant == "primed" else PlainQueries(config)
-            self.drift_operator = Operator(config, self.locations.drift_outputs)
-            self.diffusion_operator = Operator(config, self.locations.diffusion_outputs)
-            self.log_variance_operator = Operator(config, self.locations.log_variance_outputs)
+            self.locations = config.reader.queries()
+            of_drift, of_diffusion, of_log_variance = config.reader.num_outputs
+            self.drift_operator = Operator(config, of_drift)
+            self.diffusion_operator = Operator(config, of_diffusion)
+            self.log_variance_operator = Operator(config, of_log_variance)
             self.correction = Correction(config.max_dim) if config.correction else None
         if seed is not None:
             self.to_empty(device="cpu")
@@ -85,9 +85,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
             origin: Primed models: a place known to be special, in normalised coordinates. See `make_bank`.
         """
         weight = next(self.parameters())
-        if self.config.variant == "primed":
-            return to_banks([make_bank(tr, origin) for tr in contexts], weight.dtype).to(weight.device)
-        return to_tokens(contexts, self.config, weight.dtype).to(weight.device)
+        return self.config.reader.read(contexts, origin, weight.dtype).to(weight.device)
 
     def encode(self, source: Source) -> Context:
         """Read the data of a batch of systems."""
@@ -96,6 +94,7 @@ class FIMSDE(nn.Module, ModelHubMixin):
         return Context(
             source=source,
             queries=self.locations.prepare(source),
+            limits=self.locations.limits(source),
             encoded=encoded,
             mask=mask if masked else None,
             drift=self.drift_operator.project(encoded, masked=masked),
@@ -106,29 +105,32 @@ class FIMSDE(nn.Module, ModelHubMixin):
     def drift(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
-        """Drift f at each location. Padded components carry numbers without meaning."""
-        asked = self.locations(context.queries, x)
-        drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
-        return drift if self.correction is None else self.correction.drift(drift, x)
+        """Drift f at each location, held and NaN as the context's limits say. Padded components have no meaning."""
+        held = context.limits.hold(x)
+        state = self.locations(context.queries, held)
+        known = context.limits.knows(x)[..., None]
+        return torch.where(known, self._drift(context, held, state, chunk), torch.nan)
 
     def diffusion(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> Float[Tensor, "batch queries max_dim"]:
-        """Diffusion sqrt(g) at each location, not negative. Padded components carry numbers without meaning."""
-        asked = self.locations(context.queries, x)
-        diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
-        return diffusion if self.correction is None else self.correction.diffusion(diffusion, x)
+        """Diffusion sqrt(g) at each location, not negative, within the same limits as the drift."""
+        held = context.limits.hold(x)
+        state = self.locations(context.queries, held)
+        known = context.limits.knows(x)[..., None]
+        return torch.where(known, self._diffusion(context, held, state, chunk), torch.nan)
 
     def evaluate(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
     ) -> tuple[Float[Tensor, "batch queries max_dim"], Float[Tensor, "batch queries max_dim"]]:
         """Drift and diffusion at each location."""
-        asked = self.locations(context.queries, x)
-        drift = asked.drift(self.drift_operator(asked.h, context.drift, context.mask, chunk))
-        diffusion = asked.diffusion(self.diffusion_operator(asked.h, context.diffusion, context.mask, chunk))
-        if self.correction is None:
-            return drift, diffusion
-        return self.correction.drift(drift, x), self.correction.diffusion(diffusion, x)
+        held = context.limits.hold(x)
+        state = self.locations(context.queries, held)
+        known = context.limits.knows(x)[..., None]
+        return (
+            torch.where(known, self._drift(context, held, state, chunk), torch.nan),
+            torch.where(known, self._diffusion(context, held, state, chunk), torch.nan),
+        )
 
     def log_variance(
         self, context: Context, x: Float[Tensor, "batch queries max_dim"], *, chunk: int = CHUNK
@@ -137,10 +139,21 @@ class FIMSDE(nn.Module, ModelHubMixin):
 
         Nothing that trains U moves the encoder or the queries.
         """
-        asked = self.locations(context.queries, x)
-        return asked.log_variance(
-            self.log_variance_operator(asked.h.detach(), context.log_variance, context.mask, chunk)
-        )
+        state = self.locations(context.queries, context.limits.hold(x))
+        raw = self.log_variance_operator(state.h.detach(), context.log_variance, context.mask, chunk)
+        return torch.where(context.limits.knows(x), state.log_variance(raw), torch.nan)
+
+    def _drift(
+        self, context: Context, held: Float[Tensor, "batch queries max_dim"], state: QueryState, chunk: int
+    ) -> Float[Tensor, "batch queries max_dim"]:
+        drift = state.drift(self.drift_operator(state.h, context.drift, context.mask, chunk))
+        return drift if self.correction is None else self.correction.drift(drift, held)
+
+    def _diffusion(
+        self, context: Context, held: Float[Tensor, "batch queries max_dim"], state: QueryState, chunk: int
+    ) -> Float[Tensor, "batch queries max_dim"]:
+        diffusion = state.diffusion(self.diffusion_operator(state.h, context.diffusion, context.mask, chunk))
+        return diffusion if self.correction is None else self.correction.diffusion(diffusion, held)
 
     def forward(
         self, source: Source, x: Float[Tensor, "batch queries max_dim"]

@@ -9,7 +9,7 @@ from fimsde.model.attention import CrossAttention
 from fimsde.model.correction import Correction
 from fimsde.model.encoder import Encoder
 from fimsde.model.operator import OutputHead
-from fimsde.model.primed import TRUST, PrimedQueries
+from fimsde.model.primed import TEMPERATURE, PrimedQueries
 
 
 @torch.no_grad()
@@ -31,8 +31,8 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(module, Correction):
             module.reset()
         elif isinstance(module, PrimedQueries):
-            nn.init.zeros_(module.trust.weight)
-            nn.init.constant_(module.trust.bias, TRUST)
+            nn.init.zeros_(module.likelihood_temperature.weight)
+            nn.init.constant_(module.likelihood_temperature.bias, TEMPERATURE)
         elif isinstance(module, Encoder):
             for layer in module.layers[1:]:  # all encoder layers start equal
                 layer.load_state_dict(module.layers[0].state_dict())

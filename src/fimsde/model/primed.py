@@ -5,153 +5,39 @@ to the order in which the other axes are listed.
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fimsde.bank import monomials
-from fimsde.bank.cells import BANDWIDTHS
-from fimsde.bank.hypotheses import COARSE, DRIFT_KINDS, NUM_DESCRIPTORS, NUM_DIFFUSION, NUM_DRIFT
-from fimsde.bank.windows import DRIFT_DEGREE
+from fimsde.bank.bank import COARSE
+from fimsde.bank.hypotheses import NUM_DIFFUSION, NUM_DRIFT
+from fimsde.model.bank_features import (
+    CELL_FEATURES,
+    CONTEXT_FEATURES,
+    NUM_LOCAL,
+    QUERY_FEATURES,
+    Answers,
+    answers,
+    cell_features,
+    context_features,
+)
 from fimsde.model.banks import Banks
-from fimsde.model.config import ModelConfig
+from fimsde.model.reader import Limits, Queries
 
-NUM_LOCAL = len(BANDWIDTHS)
-DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference with each local correction
-DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
-_FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
-_PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
-_BEST = DRIFT_KINDS.index("block origin 0.3 wide")  # drift candidate the others are compared with
-TRUST = -1.0  # before softplus: about a third of the log likelihood counts, before training
-_NOTHING = 1e-30  # in place of zero under a square root, whose slope there would be infinite
-_FAINTEST = -80.0  # exponent of the smallest weight of a cell: beyond it float32 has slow numbers only
-_FAR = 8.0  # standard deviations at which places are told apart no longer
-QUERY_FEATURES = DRIFT_CHOICES + NUM_DRIFT + 2 + 4 * NUM_LOCAL + DIFFUSION_CHOICES + 2 + _PLACE
-CONTEXT_FEATURES = NUM_DESCRIPTORS + 2 * NUM_DRIFT + 2 * NUM_DIFFUSION + 2 * NUM_LOCAL
-CELL_FEATURES = 5 + _PLACE
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The bank at locations, and the natural sizes of the fields there."""
-
-    features: Float[Tensor, "batch queries dim features"]
-    drift: Float[Tensor, "batch queries dim choices"]
-    diffusion: Float[Tensor, "batch queries dim choices2"]
-    drift_size: Float[Tensor, "batch queries dim"]
-    diffusion_size: Float[Tensor, "batch queries dim"]
-
-
-def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
-    """All choices for drift and diffusion at each location; differentiable in x."""
-    square = (x * x).sum(-1, keepdim=True)
-    size = banks.speed[:, None] * (1 + square) ** 0.75
-    rough = banks.rate[:, None].sqrt() * (1 + square) ** 0.25
-    cubic = _monomials(x, DRIFT_DEGREE)
-    quadratic = cubic[..., : banks.diffusion_sq.shape[-1]]  # lower degrees come first
-    each = (*x.shape, -1)
-    drift = (cubic @ banks.drift_choices).view(each)
-    g = (quadratic @ banks.diffusion_choices).view(each).clamp_min(_NOTHING)
-    forms = (cubic @ banks.error_forms).view(*x.shape, 2, -1)
-    error = (forms * cubic[:, :, None, None]).sum(-1).clamp_min(0).sqrt()
-    time, residual, excess, score = _local(banks, x)
-    zero = torch.zeros_like(x)[..., None]
-    drift = torch.cat([drift[..., :NUM_DRIFT], zero, drift[..., NUM_DRIFT:] + residual], -1)
-    local = (g[..., NUM_DIFFUSION:] + excess).clamp_min(_NOTHING)
-    diffusion = torch.cat([g[..., :NUM_DIFFUSION].sqrt(), zero, local.sqrt()], -1)
-    own, own2, rate = size[..., None], rough[..., None], banks.rate[:, None, :, None]
-    signed = torch.asinh(torch.cat([drift / own, residual / own, score, excess / rate], -1))
-    choices, corrections, scores, excesses = signed.split([DRIFT_CHOICES, NUM_LOCAL, NUM_LOCAL, NUM_LOCAL], -1)
-    apart = (drift[..., :NUM_DRIFT] - drift[..., _BEST, None]).abs()
-    features = [
-        choices,
-        0.3 * torch.log(torch.cat([apart, error], -1) / own + 1e-4),
-        corrections,
-        scores,
-        0.3 * torch.log(time * banks.speed[:, None, :, None] + 1e-3),
-        torch.log(diffusion / own2 + 0.02),
-        excesses,
-        x[..., None],
-        torch.log1p(square)[..., None].expand(*x.shape, 1),
-        _waves(_frames(x.clamp(-_FAR, _FAR))),
-    ]
-    return Answers(torch.cat(features, -1), drift, diffusion, size, rough)
-
-
-def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Around each location: time, local corrections of drift and g, and the residual in standard errors."""
-    dim = banks.dim
-    distance = sum((x[:, :, None, j] - banks.place[:, None, :, j]) ** 2 for j in range(dim))  # (batch, queries, cells)
-    sharpness = torch.tensor([-0.5 / b**2 for b in BANDWIDTHS], dtype=x.dtype, device=x.device)
-    exponent = (sharpness[:, None, None, None] * distance).clamp_min(_FAINTEST)
-    near = torch.exp(exponent) @ banks.local_sums
-    time, residual, drift, g = near.permute(1, 2, 3, 0).split([1, dim, dim, dim], dim=2)
-    score = residual / (banks.rate[:, None, :, None] * time + 1e-6).sqrt()
-    return time.expand_as(residual), drift, g, score
-
-
-def context_features(banks: Banks) -> Float[Tensor, "batch dim features"]:
-    """What kind of data this is, and how far each candidate is from both fits."""
-    misfits = [
-        0.2 * torch.log1p(m.clamp_min(0)).transpose(1, 2).flatten(2) for m in (banks.misfit, banks.diffusion_misfit)
-    ]
-    gains = [0.3 * torch.asinh(gain) for gain in (banks.gain, banks.diffusion_gain)]
-    return torch.cat([0.3 * banks.descriptors, *misfits, *gains], -1)
-
-
-def cell_features(banks: Banks) -> Float[Tensor, "batch dim cells features"]:
-    """One token per cell and component."""
-    speed, rate, time = banks.speed[:, None], banks.rate[:, None], banks.time[..., None]
-    spread = 0.02 * rate * time + 1e-9
-    features = torch.stack(
-        [
-            0.3 * torch.log(time * speed + 1e-3),
-            torch.asinh(banks.residual / (rate * time + 1e-6).sqrt()),
-            torch.asinh(banks.residual / (time + 1e-9) / speed),
-            torch.log((banks.variation.clamp_min(0) + spread) / (banks.expected + spread)),
-            torch.log((banks.expected + 1e-3 * rate * time + 1e-9) / (rate * time + 1e-9)),
-        ],
-        -1,
-    )
-    return torch.cat([features, _waves(_frames(banks.place))], -1).transpose(1, 2)
-
-
-def _frames(x: Float[Tensor, "*lead dim"]) -> Float[Tensor, "*lead dim 3"]:
-    """The place as each component sees it: itself first, then the others in cyclic order, padded to three."""
-    dim = x.shape[-1]
-    turned = torch.stack([torch.roll(x, -d, -1) for d in range(dim)], -2)
-    return F.pad(turned, (0, 3 - dim))
-
-
-def _waves(places: Float[Tensor, "*lead 3"]) -> Float[Tensor, "*lead features"]:
-    phase = places[..., None] * torch.tensor(_FREQUENCIES, dtype=places.dtype, device=places.device)
-    return torch.cat([places, torch.sin(phase).flatten(-2), torch.cos(phase).flatten(-2)], -1)
-
-
-def _monomials(x: Float[Tensor, "batch queries dim"], degree: int) -> Float[Tensor, "batch queries terms"]:
-    powers = torch.stack([x**p for p in range(degree + 1)], -1)  # (batch, queries, dim, degree + 1)
-    columns = _columns(x.shape[-1], degree)
-    out = powers[..., 0, :][..., columns[0]]
-    for j in range(1, x.shape[-1]):
-        out = out * powers[..., j, :][..., columns[j]]
-    return out
-
-
-@cache
-def _columns(dim: int, degree: int) -> Tensor:
-    return torch.from_numpy(monomials.exponents(dim, degree).T.copy())
+TEMPERATURE = -1.0  # before softplus: about a third of the log likelihood counts, before training
+_OWN_DRIFT = 0.3  # of the natural size: the largest correction of the drift that is no mixture
+_OWN_DIFFUSION = 0.5  # log of the largest factor on the diffusion
 
 
 class ContextSummary(nn.Module):
     """One vector per system and component that says what kind of data this is."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, embed: int) -> None:
         super().__init__()
-        self.widen = nn.Linear(CONTEXT_FEATURES, 2 * config.embed)
-        self.narrow = nn.Linear(2 * config.embed, config.embed)
+        self.widen = nn.Linear(CONTEXT_FEATURES, 2 * embed)
+        self.narrow = nn.Linear(2 * embed, embed)
 
     def forward(self, banks: Banks) -> Float[Tensor, "batch dim embed"]:
         return self.narrow(F.gelu(self.widen(context_features(banks))))
@@ -160,10 +46,10 @@ class ContextSummary(nn.Module):
 class CellFeatures(nn.Module):
     """One token per cell and component: a system of dimension d is d rows of tokens."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, embed: int) -> None:
         super().__init__()
-        self.summary = ContextSummary(config)
-        self.token = nn.Linear(CELL_FEATURES + config.embed, config.embed)
+        self.summary = ContextSummary(embed)
+        self.token = nn.Linear(CELL_FEATURES + embed, embed)
 
     def forward(self, banks: Banks) -> tuple[Float[Tensor, "rows n embed"], Bool[Tensor, "rows n"]]:
         cells = cell_features(banks)
@@ -172,65 +58,73 @@ class CellFeatures(nn.Module):
         return tokens, banks.mask.repeat_interleave(banks.dim, 0)
 
 
-class PrimedQueries(nn.Module):
+class PrimedQueries(Queries):
     """Queries that carry the candidates at their location, and the way from a stack's numbers to the fields."""
 
-    drift_outputs, diffusion_outputs, log_variance_outputs = DRIFT_CHOICES + 1, DIFFUSION_CHOICES + 1, 2
-
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, max_dim: int, embed: int) -> None:
         super().__init__()
-        self.max_dim = config.max_dim
-        self.summary = ContextSummary(config)
-        self.widen = nn.Linear(QUERY_FEATURES + config.embed, 3 * config.embed)
-        self.narrow = nn.Linear(3 * config.embed, config.embed)
-        self.norm = nn.LayerNorm(config.embed)
-        self.trust = nn.Linear(config.embed, 2)
+        self.max_dim = max_dim
+        self.summary = ContextSummary(embed)
+        self.widen = nn.Linear(QUERY_FEATURES + embed, 3 * embed)
+        self.narrow = nn.Linear(3 * embed, embed)
+        self.norm = nn.LayerNorm(embed)
+        self.trust = nn.Linear(embed, 2)  # `likelihood_temperature`: the name is that of tensors in files, and stays
 
-    @classmethod
-    def num_outputs(cls) -> int:
-        """Numbers that the three stacks give for each query."""
-        return cls.drift_outputs + cls.diffusion_outputs + cls.log_variance_outputs
+    @property
+    def likelihood_temperature(self) -> nn.Linear:
+        """The map from a summary to the powers of the likelihoods in the mixtures of drift and diffusion."""
+        return self.trust
 
-    def prepare(self, banks: object) -> "Prepared":
-        """What queries need to know of the context, made once."""
-        assert isinstance(banks, Banks), "primed models read banks"
-        summary = self.summary(banks)[:, None]
-        learned = (banks.reference != COARSE)[:, None, None, None].to(summary)
-        trust = learned * F.softplus(self.trust(summary)) + (1 - learned)
-        drift_trust, diffusion_trust = trust.split(1, -1)
-        # gains are marginal likelihoods and need no trust, but those of g take errors under noise for equal everywhere
-        local = torch.where((banks.reference == 1)[:, None, None, None], diffusion_trust, 1.0)
-        return Prepared(
-            banks,
+    def prepare(self, source: Banks) -> "PrimedContext":
+        """T log p(data | choice): the log likelihood of every choice, times a learned temperature T of the likelihood.
+
+        Coarse data, which no training has seen, have T = 1. Gains of local corrections are marginal likelihoods and
+        have T = 1, too; but those of g take errors under noise for equal everywhere, and keep T there.
+        """
+        summary = self.summary(source)[:, None]
+        learned = (source.reference != COARSE)[:, None, None, None].to(summary)
+        temperature = learned * F.softplus(self.likelihood_temperature(summary)) + (1 - learned)
+        of_drift, of_diffusion = temperature.split(1, -1)
+        local = torch.where((source.reference == 1)[:, None, None, None], of_diffusion, 1.0)
+        return PrimedContext(
+            source,
             F.linear(summary, self.widen.weight[:, QUERY_FEATURES:], self.widen.bias),
-            _trusts(NUM_DRIFT + 1, drift_trust, torch.ones_like(drift_trust)) * banks.drift_evidence,
-            _trusts(NUM_DIFFUSION + 1, diffusion_trust, local) * banks.diffusion_evidence,
+            _of_choices(NUM_DRIFT + 1, of_drift, torch.ones_like(of_drift)) * source.drift_evidence,
+            _of_choices(NUM_DIFFUSION + 1, of_diffusion, local) * source.diffusion_evidence,
             learned,
         )
 
-    def forward(self, prepared: "Prepared", x: Float[Tensor, "batch queries max_dim"]) -> "Asked":
+    def limits(self, source: Banks) -> Limits:
+        """The box of the data, if the source has one; components that are padded have no limits."""
+        if source.box is None:
+            return Limits()
+        low, high = (source.box[:, k] for k in (0, 1))
+        width = (0, self.max_dim - source.dim)
+        return Limits(torch.stack([F.pad(low, width, value=-torch.inf), F.pad(high, width, value=torch.inf)], 1))
+
+    def forward(self, prepared: "PrimedContext", x: Float[Tensor, "batch queries max_dim"]) -> "PrimedQueryState":
         known = answers(prepared.banks, x[..., : prepared.banks.dim])
         widened = F.linear(known.features, self.widen.weight[:, :QUERY_FEATURES]) + prepared.summary
         h = self.norm(self.narrow(F.gelu(widened)))
-        return Asked(h.transpose(1, 2).flatten(0, 1), known, prepared, self.max_dim)
+        return PrimedQueryState(h.transpose(1, 2).flatten(0, 1), known, prepared, self.max_dim)
 
 
-def _trusts(
-    candidates: int, trust: Float[Tensor, "batch 1 dim 1"], local: Float[Tensor, "batch 1 dim 1"]
+def _of_choices(
+    num: int, temperature: Float[Tensor, "batch 1 dim 1"], local: Float[Tensor, "batch 1 dim 1"]
 ) -> Float[Tensor, "batch 1 dim choices"]:
-    """The trust in every choice."""
-    own = [part.expand(*part.shape[:-1], num) for part, num in ((trust, candidates), (local, NUM_LOCAL))]
+    """The temperature of every choice: of candidates and of zero, then of local corrections."""
+    own = [part.expand(*part.shape[:-1], n) for part, n in ((temperature, num), (local, NUM_LOCAL))]
     return torch.cat(own, -1)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PrimedContext:
     """A context as primed queries read it.
 
     Attributes:
         banks: The candidates.
         summary: What kind of data this is, as the first layer of the queries takes it.
-        drift_evidence: How likely each choice is for the drift: its log likelihood, times the trust in it.
+        drift_evidence: How likely each choice is for the drift: its log likelihood, times the temperature.
         diffusion_evidence: The same for g.
         learned: 0 for coarse data, which the prior does not have: likelihoods alone decide.
     """
@@ -243,27 +137,33 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PrimedQueryState:
     """Primed queries on their way through the stacks."""
 
     h: Float[Tensor, "rows queries embed"]
     known: Answers
-    prepared: Prepared
+    prepared: PrimedContext
     max_dim: int
 
     def drift(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
-        """A mixture of the choices plus a small correction of the natural size."""
+        """f = sum_c w_c f_c + 0.3 tanh(a) s with w = softmax(r + evidence).
+
+        f_c are the choices at the location, r and a the numbers of the stack, and s is the natural size of the drift.
+        """
         raw = self.prepared.learned * self._components(raw)
         weights = (raw[..., :-1] + self.prepared.drift_evidence).softmax(-1)
         mixed = (weights * self.known.drift).sum(-1)
-        return self._padded(mixed + 0.3 * torch.tanh(raw[..., -1]) * self.known.drift_size)
+        return self._padded(mixed + _OWN_DRIFT * torch.tanh(raw[..., -1]) * self.known.drift_size)
 
     def diffusion(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries max_dim"]:
-        """A mixture of the choices, none of them negative, times a factor not far from one."""
+        """sqrt(g) = exp(tanh(a) / 2) sum_c w_c sqrt(g_c) with w = softmax(r + evidence).
+
+        sqrt(g_c) are the choices at the location, none of them negative; r and a are the numbers of the stack.
+        """
         raw = self.prepared.learned * self._components(raw)
         weights = (raw[..., :-1] + self.prepared.diffusion_evidence).softmax(-1)
         mixed = (weights * self.known.diffusion).sum(-1)
-        return self._padded(mixed * torch.exp(0.5 * torch.tanh(raw[..., -1])))
+        return self._padded(mixed * torch.exp(_OWN_DIFFUSION * torch.tanh(raw[..., -1])))
 
     def log_variance(self, raw: Float[Tensor, "rows queries outputs"]) -> Float[Tensor, "batch queries"]:
         """Mean over components, drift and diffusion, of the log variances relative to the natural sizes."""
@@ -278,11 +178,3 @@ class Asked:
 
     def _padded(self, values: Float[Tensor, "batch queries dim"]) -> Float[Tensor, "batch queries max_dim"]:
         return F.pad(values, (0, self.max_dim - values.shape[-1]))
-
-
-def num_map_parameters(embed: int) -> int:
-    """Weights of the maps before encoder and stacks: two summaries, the token map, the query network and its norm."""
-    summary = (CONTEXT_FEATURES + 1) * 2 * embed + (2 * embed + 1) * embed
-    token = (CELL_FEATURES + embed + 1) * embed
-    query = (QUERY_FEATURES + embed + 1) * 3 * embed + (3 * embed + 1) * embed + 2 * embed
-    return 2 * summary + token + query + 2 * (embed + 1)

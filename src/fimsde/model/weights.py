@@ -3,20 +3,22 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import safetensors.torch
 import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor
 
+from fimsde.bank.identity import FIRST, Identity, difference
 from fimsde.errors import CheckpointError
 from fimsde.files.outputs import write_folder
 from fimsde.model.config import ModelConfig
 from fimsde.model.untrusted import non_finite, raise_all, read_json, refuse_pickles
 
 CONFIG, TENSORS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 does not say which bank the weights were trained on
+_BANK = "bank"
 
 
 def find_folder(path_or_hub_id: str | Path, *, allow_download: bool = False, revision: str | None = None) -> Path:
@@ -59,7 +61,31 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(
             f"{folder} has format {version}, this fimsde reads up to {FORMAT_VERSION}. Install a newer fimsde."
         )
-    return ModelConfig.from_mapping(settings)
+    there = settings.pop(_BANK, None) if version > 1 else FIRST
+    config = ModelConfig.from_mapping(settings)
+    here = config.reader.identity
+    if not here:
+        return config
+    if not _is_identity(there):
+        raise CheckpointError(f"{folder / CONFIG} does not say which bank the weights were trained on. Fetch it again.")
+    if different := difference(there, here):
+        raise CheckpointError(
+            f"the weights in {folder} were trained on another bank of candidates: {different}. Install the fimsde that "
+            "trained them, or train a model anew."
+        )
+    return config
+
+
+def _is_identity(value: object) -> TypeGuard[Identity]:
+    return isinstance(value, Mapping) and all(
+        isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in value.values()
+    )
+
+
+def config_text(config: ModelConfig) -> str:
+    """What stands in config.json: the settings, and the bank that the model reads, if it does."""
+    bank = {_BANK: config.reader.identity} if config.reader.identity else {}
+    return json.dumps({"format_version": FORMAT_VERSION, **json.loads(config.to_json()), **bank}, indent=2) + "\n"
 
 
 def write_weights(
@@ -73,9 +99,8 @@ def write_weights(
     """Write a complete folder of weights in one step: afterwards it is there, or nothing has changed."""
     wrong = [f"{name} is {t.dtype}, expected float32" for name, t in tensors.items() if t.dtype != torch.float32]
     raise_all(wrong + non_finite(tensors), "these weights cannot be saved")
-    settings = {"format_version": FORMAT_VERSION, **json.loads(config.to_json())}
     files = {
-        CONFIG: (json.dumps(settings, indent=2) + "\n").encode(),
+        CONFIG: config_text(config).encode(),
         TENSORS: safetensors.torch.save(
             {k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"format": "pt"}
         ),

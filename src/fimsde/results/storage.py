@@ -23,8 +23,7 @@ from fimsde.estimation import EstimatedSDE
 from fimsde.files.outputs import write_folder
 from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
-from fimsde.model.weights import CONFIG, TENSORS
-from fimsde.model.weights import FORMAT_VERSION as WEIGHTS_FORMAT
+from fimsde.model.weights import CONFIG, TENSORS, config_text
 from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
@@ -111,9 +110,8 @@ def _weights(model: FIMSDE) -> dict[str, bytes]:
     wrong = [name for name, tensor in model.state_dict().items() if tensor.dtype != torch.float32]
     if wrong:
         raise CheckpointError(f"weights are saved in float32, but {wrong[0]} is not. Convert the model: model.float().")
-    settings = {"format_version": WEIGHTS_FORMAT, **json.loads(model.config.to_json())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    return {CONFIG: (json.dumps(settings) + "\n").encode(), TENSORS: safetensors.torch.save(tensors, {"format": "pt"})}
+    return {CONFIG: config_text(model.config).encode(), TENSORS: safetensors.torch.save(tensors, {"format": "pt"})}
 
 
 def _made_again(folder: Path, record: dict[str, Any], observations: Observations, device: str) -> Result:

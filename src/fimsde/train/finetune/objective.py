@@ -12,7 +12,8 @@ from torch.nn.utils import parametrize
 from fimsde.bank.fit import fit_step
 from fimsde.bank.windows import to_series
 from fimsde.data.transitions import Transitions
-from fimsde.model.fim import FIMSDE, Context, Source
+from fimsde.model.encoder import Source
+from fimsde.model.fim import FIMSDE, Context
 from fimsde.model.rollout import rollout
 from fimsde.shapes import Array, Float64, Int
 from fimsde.train.finetune.config import FinetuneConfig, ObjectiveName

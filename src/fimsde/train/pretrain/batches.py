@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
-from fimsde.bank.hypotheses import Bank, make_bank
 from fimsde.errors import ConfigError, DatasetError, InvalidObservationsError
-from fimsde.model.banks import Banks, to_banks
-from fimsde.model.encoder import Tokens, to_tokens
+from fimsde.model.encoder import Source
 from fimsde.prior.config import PriorConfig
 from fimsde.prior.dataset import Dataset
 from fimsde.prior.equation import DrawnEquation, draw_equation
@@ -37,7 +36,7 @@ class Batch:
         dims: True for the real components of each equation.
     """
 
-    source: Tokens | Banks
+    source: Source
     x: Float[Tensor, "batch queries max_dim"]
     drift: Float[Tensor, "batch queries max_dim"]
     diffusion: Float[Tensor, "batch queries max_dim"]
@@ -86,7 +85,7 @@ class StoredBatches(TorchDataset[Batch]):
     """
 
     def __init__(self, config: TrainConfig, folder: Path, part: Part | None = None) -> None:
-        if config.model.variant == "primed":
+        if not config.model.reader.joins_dims:
             raise ConfigError(
                 "a primed model reads equations of one dimension together, which stored data sets do not offer; "
                 "let it draw equations on the fly, or use a cache."
@@ -110,7 +109,7 @@ class StoredBatches(TorchDataset[Batch]):
         turn, place = divmod(index, per_pass)
         first = int(np.random.default_rng([seed, PICK, turn]).permutation(per_pass)[place]) * config.batch_size
 
-        def example(item: int) -> ExampleWithBank:
+        def example(item: int) -> ReadExample:
             equation = self.dataset[first + item]
             # from the same random numbers for all of them: equations with equal settings get equally many observations
             wanted = draw_num_observations(
@@ -130,11 +129,11 @@ def draw_kind(prior: PriorConfig, rng: np.random.Generator) -> PriorConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleWithBank:
-    """An example with its bank, for models that read banks."""
+class ReadExample:
+    """An example, and what the reader of the model made of its context."""
 
     example: Example
-    bank: Bank | None
+    reading: Any
 
 
 def draw_example(
@@ -144,13 +143,14 @@ def draw_example(
     num_observations: int,
     purpose: Sequence[int],
     num_queries: int | None = None,
-) -> ExampleWithBank:
+) -> ReadExample:
     """The example of an item. Contexts that cannot be normalised or fitted are replaced by those of other equations.
 
     That happens when a component rests exactly at a fixed point: nothing can be learned from it, nor does `estimate`
     accept it. With `hidden` below one, so are most of those whose curvature does not show. The replacement is a
     function of the item as well.
     """
+    reader = config.model.reader
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([config.loop.seed, *purpose, attempt])
         try:
@@ -161,11 +161,11 @@ def draw_example(
                 continue
             if config.contexts.hidden < 1 and hides_curvature(example) and rng.random() >= config.contexts.hidden:
                 continue
-            bank = make_bank(example.transitions, example.origin) if config.model.variant == "primed" else None
+            reading = reader.read_one(example.transitions, example.origin)
         except (InvalidObservationsError, np.linalg.LinAlgError):
             continue
-        if bank is None or _is_finite(bank):
-            return ExampleWithBank(example, bank)
+        if reader.is_finite(reading):
+            return ReadExample(example, reading)
     raise DatasetError(
         f"none of {_ATTEMPTS} contexts drawn for item {item} can be used. Allow longer contexts, or check the prior."
     )
@@ -178,20 +178,10 @@ def _has_finite_answers(example: Example) -> bool:
     return bool(np.isfinite(answers).all())
 
 
-def _is_finite(bank: Bank) -> bool:
-    arrays = [getattr(part, f.name) for part in (bank, bank.cells) for f in fields(part) if f.name != "cells"]
-    with np.errstate(over="ignore"):
-        return all(bool(np.isfinite(np.float32(array)).all()) for array in arrays)
-
-
-def gather(config: TrainConfig, prepared: Sequence[ExampleWithBank]) -> Batch:
+def gather(config: TrainConfig, read: Sequence[ReadExample]) -> Batch:
     """Stack examples into one batch of float32 tensors."""
-    examples = [p.example for p in prepared]
-    source = (
-        to_tokens([e.transitions for e in examples], config.model)
-        if config.model.variant == "paper"
-        else to_banks([p.bank for p in prepared if p.bank is not None])
-    )
+    examples = [r.example for r in read]
+    source = config.model.reader.collate([r.reading for r in read], torch.float32)
     dims = np.zeros((len(examples), config.model.max_dim), np.bool_)
     fields_ = np.zeros((3, len(examples), len(examples[0].x), config.model.max_dim), np.float32)
     for k, example in enumerate(examples):

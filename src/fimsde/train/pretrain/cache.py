@@ -39,7 +39,7 @@ _SETTINGS = "cache.json"
 _FORMAT = 9  # changes whenever the same settings would give other bytes
 # the arrays of a bank with an axis of cells
 _CELLS = ("place", "time", "residual", "variation", "expected", "local_drift", "local_diffusion_sq", "mask")
-_BANKS = tuple(field.name for field in fields(Banks))
+_BANKS = tuple(field.name for field in fields(Banks) if field.name != "box")  # training asks wherever it likes
 _QUERIES = ("x", "drift", "diffusion", "scored", "dims")
 
 
@@ -50,7 +50,7 @@ def num_shards(config: TrainConfig) -> int:
 
 def fill_cache(config: TrainConfig, folder: Path, *, workers: int = 1, show_progress: bool = False) -> None:
     """Make the shards that are missing. A folder that was begun with other settings is an error."""
-    _check_variant(config)
+    _check_cacheable(config)
     if (folder / _SETTINGS).exists() and not _missing(config, folder):  # also where nothing can be written
         _open_folder(config, folder)
         return
@@ -159,8 +159,8 @@ def _load(config: TrainConfig, folder: Path, shard: int) -> dict[str, Tensor]:
     return tensors
 
 
-def _check_variant(config: TrainConfig) -> None:
-    if config.model.variant != "primed" or config.contexts.rule != "primed":
+def _check_cacheable(config: TrainConfig) -> None:
+    if not config.model.reader.is_cacheable or config.contexts.rule != "primed":
         raise ConfigError(
             f"variant is {config.model.variant} with {config.contexts.rule} contexts; a cache holds banks of primed "
             "contexts, which only primed models read. Let the model draw equations on the fly instead."

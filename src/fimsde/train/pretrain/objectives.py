@@ -14,7 +14,7 @@ from torch import Tensor
 from fimsde.errors import ConfigError
 from fimsde.model.banks import Banks
 from fimsde.model.fim import CHUNK, FIMSDE
-from fimsde.model.primed import Asked
+from fimsde.model.primed import PrimedQueryState
 from fimsde.train.config import TrainConfig
 from fimsde.train.losses import Loss, Reduction, supervised_loss
 from fimsde.train.pretrain.batches import Batch
@@ -33,7 +33,7 @@ Objective = Callable[[FIMSDE, Batch], Loss]
 def choose_objective(config: TrainConfig) -> Objective:
     """The objective that the settings name."""
     if config.objective == "primed":
-        if config.model.variant != "primed":
+        if not config.model.reader.tells_error_scales:
             raise ConfigError(
                 f"objective is primed and variant is {config.model.variant}; expected a primed model, whose candidates "
                 'give the errors their natural sizes. Choose objective = "authors" or a primed model.'
@@ -68,23 +68,23 @@ def primed_objective(model: FIMSDE, batch: Batch) -> Loss:
     asks for their average. So half of it, for the drift, is the mean square itself, in units of what the model expects.
     """
     context = model.encode(batch.source)
-    asked = model.locations(context.queries, batch.x)
-    assert isinstance(asked, Asked), "checked by choose_objective"
+    state = model.locations(context.queries, batch.x)
+    assert isinstance(state, PrimedQueryState), "checked by choose_objective"
     drift, diffusion, log_variance = (
         operator(h, keys_values, context.mask, CHUNK)
         for operator, h, keys_values in (
-            (model.drift_operator, asked.h, context.drift),
-            (model.diffusion_operator, asked.h, context.diffusion),
-            (model.log_variance_operator, asked.h.detach(), context.log_variance),
+            (model.drift_operator, state.h, context.drift),
+            (model.diffusion_operator, state.h, context.diffusion),
+            (model.log_variance_operator, state.h.detach(), context.log_variance),
         )
     )
-    log_scales, dim = asked.log_scales(log_variance), asked.known.drift.shape[2]
+    log_scales, dim = state.log_scales(log_variance), state.known.drift.shape[2]
     assert isinstance(batch.source, Banks), "checked by choose_objective"
     least = {"drift": batch.source.speed**2, "diffusion": 0.1 * batch.source.rate}  # truth may be zero everywhere
     parts: dict[str, Float[Tensor, ""]] = {}
     for name, answer, truth, size, log_scale in (
-        ("drift", asked.drift(drift), batch.drift, asked.known.drift_size, log_scales[..., 0]),
-        ("diffusion", asked.diffusion(diffusion), batch.diffusion, asked.known.diffusion_size, log_scales[..., 1]),
+        ("drift", state.drift(drift), batch.drift, state.known.drift_size, log_scales[..., 0]),
+        ("diffusion", state.diffusion(diffusion), batch.diffusion, state.known.diffusion_size, log_scales[..., 1]),
     ):
         error = torch.where(batch.scored[..., None], (answer - truth)[..., :dim] / size, 0.0)
         parts[f"{name}_likelihood"] = _mean(_student(error, log_scale), batch.scored).mean()

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
-from fimsde.bank.hypotheses import DIFFUSION_KINDS, DRIFT_KINDS
 from fimsde.errors import ConfigError, OutputError
 from fimsde.files.identities import fingerprint
 from fimsde.files.lock import only_one
@@ -29,8 +28,6 @@ from fimsde.train.processes import Processes
 from fimsde.train.run_folder import WEIGHTS, check_place, clear, goes_on
 
 SETTINGS = "config.toml"
-_BEST_DRIFT = tuple(i for i, kind in enumerate(DRIFT_KINDS) if kind.startswith("block origin"))
-_BEST_DIFFUSION = tuple(i for i, kind in enumerate(DIFFUSION_KINDS) if kind.startswith("block origin"))
 
 
 def pretrain(
@@ -120,10 +117,10 @@ def _is_finished(config: TrainConfig, out: Path) -> bool:
 def new_model(config: TrainConfig) -> FIMSDE:
     """Random weights. A primed model starts near the average of its sparse candidates rather than anywhere."""
     model = FIMSDE(config.model, seed=config.loop.seed)
-    if config.model.variant == "primed":
-        _prefer(model.drift_operator, _BEST_DRIFT)
-        _prefer(model.diffusion_operator, _BEST_DIFFUSION)
-        _prefer(model.log_variance_operator, ())
+    if (preferred := config.model.reader.preferred_choices) is not None:
+        operators = (model.drift_operator, model.diffusion_operator, model.log_variance_operator)
+        for operator, choices in zip(operators, (*preferred, ()), strict=True):
+            _prefer(operator, choices)
     return model
 
 
