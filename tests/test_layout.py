@@ -88,3 +88,24 @@ def test_the_tree_in_the_readme_is_the_real_tree():
     shown = re.findall(r"^    ([\w/.]+) {2,}\S", section, re.MULTILINE)
     real = {f"{f.name}/" if f.is_dir() else f.name for f in PACKAGE.iterdir() if not f.name.startswith("__")}
     assert sorted(shown) == sorted(real)
+
+
+def test_the_stations_of_the_page_on_the_layout_exist():
+    rows = re.findall(r"^\| (\d+) \| `([\w/.]+)` \| .+ \|$", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert 8 <= len(rows) <= 12
+    for _, file in rows:
+        assert (PACKAGE / file).is_file(), f"there is no {file}"
+
+
+def test_what_contributors_are_told_to_touch_exists():
+    """Hypothesis, baseline, verdict and kind of equation, each in at most three files; NAME stands for a new one."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("Where things are added:")[1].split("\n\n")[1]
+    entries = text.split("\n- ")
+    assert len(entries) == 4
+    for entry in entries:
+        files = set(re.findall(r"`([\w/]+(?:\.py|/))`", entry))
+        assert 2 <= len(files) <= 3, entry
+        for file in files - {name for name in files if "NAME" in name}:
+            place = ROOT if file.startswith("tests/") else PACKAGE
+            assert (place / file).exists(), f"there is no {file}"
