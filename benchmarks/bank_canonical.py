@@ -36,11 +36,11 @@ def errors(noise_std: float, stride: int, repetition: int, system) -> dict[str, 
     x = grid(system)
     drift, diffusion = system.drift(x), system.diffusion(x)
     out = {}
-    for told, origin in (("", None), (" told", normaliser.states(np.zeros(system.dim)))):
+    for origin_known, origin in ((False, None), (True, normaliser.states(np.zeros(system.dim)))):
         primed = ask(make_bank(normaliser.transitions(tr), origin), normaliser.states(x))
         for k, hypothesis in enumerate(DRIFT):
-            if not told or hypothesis.form.around_origin:
-                out[f"drift {hypothesis.name}{told}"] = np.mean(
+            if not origin_known or hypothesis.form.around_origin:
+                out[f"drift {hypothesis.name}{' told' if origin_known else ''}"] = np.mean(
                     (normaliser.undo_drift(primed.drift[..., k]) - drift) ** 2
                 )
     for k, hypothesis in enumerate(DIFFUSION):

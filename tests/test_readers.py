@@ -176,11 +176,17 @@ def test_limits_hold_places_at_the_box_and_know_finite_ones_only():
 
 
 def test_training_asks_without_limits():
-    """Locations of pretraining reach farther than one range of a short context: nothing may be held there."""
+    """Locations of pretraining reach farther than one range of a short context: nothing may be held there. Finetuning
+    reads on purpose without limits, so that gradients are added up in one order only."""
     batch = StreamedBatches(TrainConfig.preset("primed-tiny"))[0]
     assert batch.source.box is None
     context = FIMSDE(ModelConfig.preset("primed-tiny")).encode(batch.source)
     assert context.limits == Limits()
+    model, tr = FIMSDE(ModelConfig.preset("primed-tiny")), to_transitions(observations(2))
+    tr = fit_normaliser(tr).transitions(tr)
+    assert model.read([tr], limited=False).box is None
+    low, high = tr.y.min(axis=0), tr.y.max(axis=0)
+    np.testing.assert_allclose(model.read([tr]).box[0], [2 * low - high, 2 * high - low], rtol=1e-6)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

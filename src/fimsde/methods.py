@@ -148,8 +148,8 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "ours":
             return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
         case "ours-origin":
-            told = partial(_estimate, str(BUNDLED), told=True)
-            return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=told)
+            informed = partial(_estimate, str(BUNDLED), origin_known=True)
+            return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=informed)
         case "ours-finetuned":
             return finetuned(FinetuneConfig(), work=work)
         case _:
@@ -172,9 +172,9 @@ def fim(folder: str | Path) -> Method:
     return Method(f"fim-{name}", f"FIM-SDE, {name}", partial(_estimate, str(folder)), f"weights {digest}")
 
 
-def _estimate(folder: str, observations: Observations, seed: int, *, told: bool = False) -> SDE:
-    """Nothing is random, so the seed has no use. Dictionaries of monomials too are `told` that zero is special."""
-    return estimate_sde(observations, _model(folder), origin=[0.0] * observations.dim if told else None)
+def _estimate(folder: str, observations: Observations, seed: int, *, origin_known: bool = False) -> SDE:
+    """Nothing is random, so the seed has no use. Dictionaries of monomials, too, know that zero is special."""
+    return estimate_sde(observations, _model(folder), origin=[0.0] * observations.dim if origin_known else None)
 
 
 def finetuned(config: FinetuneConfig, *, until: int | None = None, work: Path | None = None) -> Method:

@@ -21,6 +21,7 @@ from fimsde.model.banks import Banks
 NUM_LOCAL = len(BANDWIDTHS)
 DRIFT_CHOICES = NUM_DRIFT + 1 + NUM_LOCAL  # the bank, zero, and the reference with each local correction
 DIFFUSION_CHOICES = NUM_DIFFUSION + 1 + NUM_LOCAL
+# Numbers in the features only bring inputs to order one; weights were trained with them, and they stay as they are.
 _FREQUENCIES = (0.7, 1.5, 3.0, 6.0)  # of the places, per standard deviation
 _PLACE = 3 * (1 + 2 * len(_FREQUENCIES))
 _BEST = DRIFT.index(WIDE_ORIGIN)  # drift candidate the others are compared with
@@ -44,7 +45,12 @@ class Answers:
 
 
 def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
-    """All choices for drift and diffusion at each location; differentiable in x."""
+    """f_c(x) and sqrt(g_c(x)) for every choice c, and features of them in natural units; differentiable in x.
+
+    Choices are the candidates b' φ(x), zero, and the full fit that holds for the data plus each local correction.
+    Natural sizes are speed (1 + |x|²)^(3/4) for the drift and sqrt(rate) (1 + |x|²)^(1/4) for the diffusion: they grow
+    more slowly than the polynomials of the bank, so that asinh and logarithms of ratios stay of order one.
+    """
     square = (x * x).sum(-1, keepdim=True)
     size = banks.speed[:, None] * (1 + square) ** 0.75
     rough = banks.rate[:, None].sqrt() * (1 + square) ** 0.25
@@ -80,7 +86,10 @@ def answers(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> Answers:
 
 
 def _local(banks: Banks, x: Float[Tensor, "batch queries dim"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Around each location: time, local corrections of drift and g, and the residual in standard errors."""
+    """sum_c exp(-|x - place_c|² / (2 b²)) s_c for every bandwidth b around each location.
+
+    s are times, weights of the corrections of drift and g, and residuals; the latter over sqrt(rate time).
+    """
     dim = banks.dim
     distance = sum((x[:, :, None, j] - banks.place[:, None, :, j]) ** 2 for j in range(dim))  # (batch, queries, cells)
     sharpness = torch.tensor([-0.5 / b**2 for b in BANDWIDTHS], dtype=x.dtype, device=x.device)

@@ -77,15 +77,21 @@ class FIMSDE(nn.Module, ModelHubMixin):
             self.to_empty(device="cpu")
             initialise(self, torch.Generator().manual_seed(seed))
 
-    def read(self, contexts: Sequence[Transitions], origin: Float64[Array, " dim"] | None = None) -> Source:
+    def read(
+        self, contexts: Sequence[Transitions], origin: Float64[Array, " dim"] | None = None, *, limited: bool = True
+    ) -> Source:
         """Normalised transitions as this model reads them: step by step, or as banks of candidates and cells.
 
         Args:
             contexts: One or more systems; a primed model reads systems of one dimension together.
             origin: Primed models: a place known to be special, in normalised coordinates. See `make_bank`.
+            limited: Whether fields are held far outside these data (`Limits`). Not for training, which must not depend
+                on the order in which gradients of held and free places are added up.
         """
-        weight = next(self.parameters())
-        return self.config.reader.read(contexts, origin, weight.dtype).to(weight.device)
+        weight, reader = next(self.parameters()), self.config.reader
+        if limited:
+            return reader.read(contexts, origin, weight.dtype).to(weight.device)
+        return reader.collate([reader.read_one(tr, origin) for tr in contexts], weight.dtype).to(weight.device)
 
     def encode(self, source: Source) -> Context:
         """Read the data of a batch of systems."""

@@ -44,6 +44,7 @@ def _installation() -> dict[str, Any]:
         "model": f"{model.config.variant}, {model.config.num_parameters} parameters, up to {model.config.max_dim} "
         f"components, {training.get('steps', 0)} training steps",
         "weights_sha256": model_hash(model),
+        "bank": {kind: list(lines) for kind, lines in model.config.reader.identity.items()},
     }
 
 

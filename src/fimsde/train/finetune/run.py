@@ -108,7 +108,7 @@ def _prepare(base: FIMSDE, observations: Observations, config: FinetuneConfig) -
     normaliser = fit_normaliser(everything, model.config.statistics, model.config.target_gap)
     learnt_from, judged_by = split(observations, config.hold_out, config.seed)
     steps = normaliser.transitions(to_transitions(learnt_from))
-    source = model.read([steps])
+    source = model.read([steps], limited=False)
     with torch.no_grad():
         context = model.encode(source)
     choice = choose(config, model, context, steps)
