@@ -5,6 +5,19 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
+
+
+def as_script(file, *arguments, **environment):
+    """Run a file of tests as a script, which finds the modules beside the tests."""
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, file, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | environment,
+        check=False,
+    )
 
 
 def in_child(action):

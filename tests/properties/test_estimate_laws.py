@@ -167,8 +167,8 @@ def test_e5_with_the_published_statistics_a_cut_counts_one_observation_twice(k, 
     """The mean of n observations moves by z / (n + 1) standard deviations, and the scale accordingly. With the 185
     observations here that is at most 10 % of the size of the fields (measured: 4.5 %)."""
     divided = estimate(cut(k, i), MODEL)
-    z = PLAIN.normaliser.states(OBS.path(k)[1][i])
-    moved = PLAIN.normaliser.states(divided.normaliser.offset)
+    z = PLAIN.sde.normaliser.states(OBS.path(k)[1][i])
+    moved = PLAIN.sde.normaliser.states(divided.sde.normaliser.offset)
     np.testing.assert_allclose(moved, z / (OBS.num_points + 1), rtol=1e-9)
     assert difference(divided, PLAIN) < 0.1
 
@@ -246,7 +246,7 @@ def test_e8_other_systems_in_the_batch_and_their_order_do_not_matter(other, posi
 @given(seed=st.integers(0, 2**32 - 1), chunk=st.integers(3, 30))
 def test_e9_e12_queries_do_not_see_each_other_nor_the_size_of_the_chunks(seed, chunk):
     rows = np.random.default_rng(seed).permutation(len(X))
-    shuffled, chunked = PLAIN.drift(X[rows]), replace(PLAIN, chunk=chunk)
+    shuffled, chunked = PLAIN.drift(X[rows]), replace(PLAIN, sde=replace(PLAIN.sde, chunk=chunk))
     assert_close(shuffled, PLAIN.drift(X)[rows])
     assert_same(chunked, PLAIN)
     row = rows[:1]

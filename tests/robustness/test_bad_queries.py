@@ -10,6 +10,7 @@ import torch
 import fimsde
 from fimsde.data.observations import read
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.estimation import estimate_sde
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.results.make import estimate as checked_estimate
@@ -114,7 +115,7 @@ def test_a_number_of_paths_that_is_none_is_refused():
 
 def test_observations_that_were_not_read_are_sent_to_read():
     with pytest.raises(InvalidObservationsError, match=r"type ndarray; expected Observations.*fimsde\.read"):
-        estimate(np.zeros((10, 2)), MODEL)
+        inspect.unwrap(estimate_sde)(np.zeros((10, 2)), MODEL)
 
 
 def test_b9_more_components_than_the_model_reads():
@@ -135,7 +136,7 @@ def test_b6_few_transitions_give_a_result_and_one_warning_with_both_numbers(num)
 def test_b6_b7_from_the_trained_minimum_on_there_is_no_warning(num):
     """Warnings are errors here."""
     sde = estimate(walk(num), MODEL)
-    assert sde.num_transitions == num
+    assert sde.sde.num_transitions == num
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100, 1e200])
@@ -148,6 +149,7 @@ def test_b13_values_of_any_size_have_an_estimate(size):
 
 BIG = """
 import numpy as np
+from fimsde.estimation import estimate_sde
 from fimsde.results.make import estimate
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE

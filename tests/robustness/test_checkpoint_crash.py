@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -20,7 +19,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from children import exit_code, in_child
+from children import as_script, exit_code, in_child
 from fimsde.errors import CheckpointError
 from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State, restore, save, steps
@@ -35,9 +34,7 @@ SETTINGS = {"loop": {"seed": 1}, "sizes": [1, 2]}
 
 def scenario(name, folder, *arguments):
     """Run a function of this file in a process of its own."""
-    command = [sys.executable, __file__, name, str(folder), *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return as_script(__file__, name, folder, *arguments, OMP_NUM_THREADS="1")
 
 
 def a_state(step=0):

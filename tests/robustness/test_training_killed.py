@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from children import exit_code, in_child
+from children import as_script, exit_code, in_child
 from fimsde.data.observations import read
 from fimsde.errors import CheckpointError, FimsdeError
 from fimsde.files.lock import LOCK, only_one
@@ -108,8 +108,7 @@ def kill_at_moments(name, folder, num):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_same_call_after_a_kill_was_a_dead_end_before_the_first_checkpoint(name, tmp_path):
-    command = [sys.executable, __file__, name, str(tmp_path), "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = as_script(__file__, name, tmp_path, 2)
     assert done.returncode == 0, done.stderr
 
 
@@ -117,7 +116,7 @@ def test_the_same_call_after_a_kill_was_a_dead_end_before_the_first_checkpoint(n
 @pytest.mark.parametrize("name", CALLS)
 def test_the_same_call_goes_on_after_a_kill_at_every_moment(name, tmp_path):
     """Buys every moment at which something on disk changes."""
-    done = subprocess.run([sys.executable, __file__, name, str(tmp_path), "46"], capture_output=True, text=True)
+    done = as_script(__file__, name, tmp_path, 46)
     assert done.returncode == 0, done.stderr
 
 
