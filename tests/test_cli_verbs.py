@@ -169,7 +169,7 @@ def test_more_components_and_several_paths_are_estimated(tmp_path, dim, paths):
     options += ["--origin", ",".join("0" * dim)]
     found = run("estimate", file, "--out", tmp_path / "out", *options)
     assert found.code == 0, found.err
-    assert fimsde.load(tmp_path / "out" / "saved").origin.tolist() == [0.0] * dim
+    assert fimsde.load(tmp_path / "out" / "saved").sde.origin.tolist() == [0.0] * dim
     numbers = json.loads(found.out)
     assert (numbers["paths"], numbers["names"]) == (paths, names)
     assert (tmp_path / "out" / "report.html").stat().st_size > 100_000

@@ -91,10 +91,9 @@ def test_the_tree_in_the_readme_is_the_real_tree():
 
 
 def test_the_stations_of_the_page_on_the_layout_exist():
-    rows = re.findall(r"^\| (\d+) \| `([\w/.]+)` \| .+ \|$", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE)
-    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
-    assert 8 <= len(rows) <= 12
-    for _, file in rows:
+    files = re.findall(r"^\| `([\w/.]+)` \| .+ \|$", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE)
+    assert 8 <= len(files) <= 12
+    for file in files:
         assert (PACKAGE / file).is_file(), f"there is no {file}"
 
 

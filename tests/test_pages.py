@@ -20,7 +20,7 @@ PAGES = Path(__file__).parent.parent / "docs"
 )
 def test_the_example_of_the_page_runs(tmp_path, page, words, file):
     """Buys pages whose code cannot rot; the slow one trains weights for half a minute."""
-    (code,) = re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.DOTALL))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=tmp_path,

@@ -135,9 +135,10 @@ def test_fixed_points_far_from_the_data_are_marked():
     assert [p.inside for p in found] == [False]
 
 
-def test_more_than_three_dimensions_are_refused():
-    with pytest.raises(ConfigError, match="4 dimensions"):
-        fimsde.result(OrnsteinUhlenbeck(dim=4)).fixed_points((np.zeros(4), np.ones(4)))
+def test_fixed_points_are_found_in_more_than_three_dimensions():
+    (point,) = fimsde.result(OrnsteinUhlenbeck(dim=4)).fixed_points((np.full(4, -1.0), np.full(4, 1.3)))
+    np.testing.assert_allclose(point.x, 0.0, atol=1e-6)
+    np.testing.assert_allclose(point.eigenvalues, -1.5, rtol=1e-6)
 
 
 # Bands

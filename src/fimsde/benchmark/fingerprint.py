@@ -18,7 +18,7 @@ UNKNOWN = "unknown"  # of results stored before there were fingerprints
 PACKAGE = Path(__file__).parent.parent
 
 MEASURED = (  # for every method: the data, and what is measured on them
-    *("data", "systems", "equations/sde.py", "simulate.py", "metrics"),
+    *("data", "systems", "equations", "simulate.py", "metrics"),
     *("benchmark/tasks.py", "benchmark/measure.py"),
 )
 MODEL = ("bank", "model", "estimation.py")  # the prior is for training only: what it taught is in the weights
