@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from fimsde.benchmark.results import Result, read_all
+from fimsde.benchmark.results import Measurement, read_all
 
 BEFORE, AFTER = "ours", "ours-finetuned"
 
@@ -39,7 +39,7 @@ def main() -> None:
         )
 
 
-def _by_task(results: list[Result], method: str) -> dict[tuple[str, str, int], float]:
+def _by_task(results: list[Measurement], method: str) -> dict[tuple[str, str, int], float]:
     """Mean log density of the steps at which both fields are valid."""
     return {
         (r.task.system, r.task.setting, r.task.repetition): r.likelihood.mean_of_valid

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fimsde.benchmark.results import Result, read_all
+from fimsde.benchmark.results import Measurement, read_all
 
 Ratios = dict[tuple[str, str], dict[str, list[float]]]
 
 
-def log_ratios(results: list[Result], other: str) -> Ratios:
+def log_ratios(results: list[Measurement], other: str) -> Ratios:
     """By field and setting, then by system: the log of our error over the other's, one for every data set of both."""
     errors: dict = defaultdict(dict)
     for r in results:

@@ -9,7 +9,7 @@ from scipy.linalg import solve_continuous_lyapunov
 
 import fimsde
 from checks import check_cdf, check_slope
-from fimsde.analysis.cells import Cells, make_cells
+from fimsde.analysis.cells import BoxCells, make_cells
 from fimsde.analysis.density import stationary_density
 from fimsde.analysis.exit_time import simulate_exit, suggested_step
 from fimsde.analysis.generator import make_generator
@@ -323,7 +323,7 @@ def test_fields_that_are_not_finite_are_named():
     holes = fimsde.result(FunctionSDE(1, lambda x: -x, lambda x: np.sqrt(np.where(x > 0.5, np.nan, 1.0))))
     with pytest.raises(InvalidObservationsError, match="not finite"):
         holes.stationary_density(box=(-1.0, 1.0))
-    assert isinstance(make_cells(np.zeros(1), np.ones(1), None), Cells)
+    assert isinstance(make_cells(np.zeros(1), np.ones(1), None), BoxCells)
 
 
 def test_paths_without_noise_overflowed_on_their_way_out():

@@ -13,7 +13,7 @@ from fimsde.baselines import latent_sde
 from fimsde.benchmark import Method, named, run, summarise
 from fimsde.benchmark.figures import convergence, fields_and_paths
 from fimsde.benchmark.measure import measure
-from fimsde.benchmark.results import PathScore, Result, read, result_file
+from fimsde.benchmark.results import Measurement, PathScore, read, result_file
 from fimsde.benchmark.tasks import Comparison, Task, load, tasks
 from fimsde.data.observations import read as as_observations
 from fimsde.equations.sde import FunctionSDE
@@ -263,7 +263,7 @@ def results_of(values):
     """One result per repetition; None is a failed run."""
     scores = [PathScore("lost" if v is None else None, v, v, None if v is None else 0.5, 0.0) for v in values]
     return [
-        Result(replace(TASK, repetition=i), "bisde", "BISDE", "", None, 0.0, None, None, None, {"": score}, {})
+        Measurement(replace(TASK, repetition=i), "bisde", "BISDE", "", None, 0.0, None, None, None, {"": score}, {})
         for i, score in enumerate(scores)
     ]
 

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from fimsde.benchmark.published import find, published
-from fimsde.benchmark.results import PathScore, Result, save
+from fimsde.benchmark.results import Measurement, PathScore, save
 from fimsde.benchmark.summary import summarise
 from fimsde.benchmark.tables import mean_std, tables, three_digits, to_csv, to_latex, to_markdown
 from fimsde.benchmark.tasks import EXPERIMENTS, Task, tasks
@@ -28,7 +28,7 @@ TASK = Task("canonical", "double_well", SETTING, repetition=0, stride=10)
 def result(value, drift, repetition, task=TASK):
     score = PathScore(None if value is not None else "diverged", value, value, 0.5, 0.1)
     error = FieldError(drift, 0.04, 0.1, 0.1, 1024, 0)
-    return Result(
+    return Measurement(
         replace(task, repetition=repetition), "bisde", "BISDE", "", None, 0.2, error, error, None, {"": score}, {}
     )
 

@@ -93,6 +93,5 @@ def test_undoing_by_hand():
     norm = Normaliser(offset=np.array([3.0]), scale=np.array([2.0]), time_scale=4.0)
     one = np.ones((1, 1))
     assert norm.undo_states(one) == 5.0
-    assert norm.undo_times(one) == 0.25
     assert norm.undo_drift(one) == 8.0  # two units of state per quarter of a unit of time
     assert norm.undo_diffusion(one) == 4.0  # two units of state per half a root of time

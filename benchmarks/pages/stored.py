@@ -8,7 +8,7 @@ from typing import Any
 from record import load
 
 from fimsde.benchmark.published import Published, find
-from fimsde.benchmark.results import Result, read_all
+from fimsde.benchmark.results import Measurement, read_all
 from fimsde.benchmark.summary import Cell, summarise
 from fimsde.benchmark.tasks import Experiment
 
@@ -40,7 +40,7 @@ class Stored:
         self.results = lru_cache(self._results)
         self.cells = lru_cache(self._cells)
 
-    def _results(self, experiment: Experiment) -> list[Result]:
+    def _results(self, experiment: Experiment) -> list[Measurement]:
         return read_all(self.folder, experiment, seed=0)
 
     def _cells(self, experiment: Experiment) -> list[Cell]:

@@ -27,7 +27,7 @@ _AROUND_ERROR = 0.01  # of the size of the fields: small against what bands say
 _SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
 
 # nodes of each axis, then the components
-Table = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"] | Float64[Array, "_ _ _ outputs"]
+NodeValues = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"] | Float64[Array, "_ _ _ outputs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class TabulatedSDE:
     sde: SDE
     low: Float64[Array, " dim"]
     high: Float64[Array, " dim"]
-    values: Table = field(repr=False)
+    values: NodeValues = field(repr=False)
     error_bound: float
     drift_error: Float64[Array, " dim"]
     diffusion_error: Float64[Array, " dim"]
@@ -210,8 +210,8 @@ def _ask(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries 
 
 
 def _refine(
-    sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"], coarse: Table
-) -> tuple[Table, Float64[Array, " outputs"]]:
+    sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"], coarse: NodeValues
+) -> tuple[NodeValues, Float64[Array, " outputs"]]:
     """The table with half the steps, and how far the coarse one was off at the nodes that are new."""
     num, dim = 2 * len(coarse) - 1, len(low)
     is_new = np.ones((num,) * dim, bool)
@@ -223,7 +223,7 @@ def _refine(
     return fine, np.abs(fine[is_new] - _interpolate(coarse, low, high, x)).max(axis=0)
 
 
-def _scale(values: Table, width: Float64[Array, " dim"]) -> Float64[Array, " outputs"]:
+def _scale(values: NodeValues, width: Float64[Array, " dim"]) -> Float64[Array, " outputs"]:
     """Size of each component of the fields. Components that all but vanish are measured against the largest one,
     with lengths in units of the box. The size of a correlation is 1."""
     dim, num_outputs = len(width), values.shape[-1]
@@ -234,7 +234,7 @@ def _scale(values: Table, width: Float64[Array, " dim"]) -> Float64[Array, " out
 
 
 def _interpolate(
-    values: Table, low: Float64[Array, " dim"], high: Float64[Array, " dim"], x: Float[Array, "queries dim"]
+    values: NodeValues, low: Float64[Array, " dim"], high: Float64[Array, " dim"], x: Float[Array, "queries dim"]
 ) -> Float64[Array, "queries outputs"]:
     step = (high - low) / (len(values) - 1)
     interpolate = (interpolate_1d, interpolate_2d, interpolate_3d)[len(low) - 1]

@@ -37,7 +37,6 @@ def assert_close(found, expected, rtol=1e-10):
 def test_undoing_gives_back_states_times_drift_and_diffusion(norm):
     x = X * norm.scale + norm.offset
     assert_close(norm.undo_states(norm.states(x)), x)
-    assert_close(norm.undo_times(norm.times(X)), X)
     assert_close(norm.undo_drift(norm.drift(X)), X)
     assert_close(norm.undo_diffusion(norm.diffusion(X)), X)
 

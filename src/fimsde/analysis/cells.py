@@ -13,12 +13,12 @@ _MOST_CELLS = 250_000
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class BoxCells:
     """Equal cells that fill a box.
 
     Attributes:
         low, high: Corners of the box.
-        num: Cells per axis.
+        num: BoxCells per axis.
     """
 
     low: Float64[Array, " dim"]
@@ -47,8 +47,8 @@ class Cells:
         return regular_grid(self.low + half, self.high - half, self.num)
 
 
-def make_cells(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int | None) -> Cells:
-    """Cells over a box: 400 in one dimension, 100 by 100 in two, unless asked otherwise."""
+def make_cells(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: int | None) -> BoxCells:
+    """BoxCells over a box: 400 in one dimension, 100 by 100 in two, unless asked otherwise."""
     dim = len(low)
     if dim not in NUM_CELLS:
         raise ConfigError(
@@ -58,7 +58,7 @@ def make_cells(low: Float64[Array, " dim"], high: Float64[Array, " dim"], num: i
     num = NUM_CELLS[dim] if num is None else num
     if not num >= 4 or num**dim > _MOST_CELLS:
         raise ConfigError(f"num_cells is {num}; expected at least 4 per axis and at most {_MOST_CELLS} in all.")
-    return Cells(low, high, num)
+    return BoxCells(low, high, num)
 
 
 def bernoulli(z: Float64[Array, "..."]) -> Float64[Array, "..."]:

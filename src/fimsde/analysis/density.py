@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from fimsde.analysis.cells import Cells
+from fimsde.analysis.cells import BoxCells
 from fimsde.analysis.generator import factorise, make_generator
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
@@ -17,7 +17,7 @@ _SHIFT = 1e-10  # of the fastest rate
 _MOST_ROUNDS = 200
 _CONVERGED = 1e-10  # change of the density in one round, total variation
 
-Grid = Float64[Array, " cells"] | Float64[Array, "cells cells"]
+CellValues = Float64[Array, " cells"] | Float64[Array, "cells cells"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class StationaryDensity:
     """
 
     axes: tuple[Float64[Array, " cells"], ...]
-    density: Grid
+    density: CellValues
     bin_edges: tuple[Float64[Array, " edges"], ...]
     histogram: Float64[Array, "..."] | None
     edge_share: float
     unsupported_share: float
-    cells: Cells = field(repr=False)
+    cells: BoxCells = field(repr=False)
 
     def marginal(self, component: int) -> Float64[Array, " cells"]:
         """Density of one component alone, at `axes[component]`."""
@@ -71,7 +71,7 @@ class StationaryDensity:
 
 
 def stationary_density(
-    sde: SDE, cells: Cells, observations: Observations | None, inside: Array | None
+    sde: SDE, cells: BoxCells, observations: Observations | None, inside: Array | None
 ) -> StationaryDensity:
     """Solve the Fokker-Planck equation at rest.
 
@@ -100,7 +100,7 @@ def stationary_density(
     )
 
 
-def stationary_mass(sde: SDE, cells: Cells) -> Float64[Array, " cells"]:
+def stationary_mass(sde: SDE, cells: BoxCells) -> Float64[Array, " cells"]:
     """Probability of each cell at rest: positive, sums to one.
 
     Inverse iteration with a shift that is tiny against the fastest rate. The matrix is an M-matrix and is factorised

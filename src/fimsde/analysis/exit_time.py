@@ -7,7 +7,7 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.cells import Cells, make_cells
+from fimsde.analysis.cells import BoxCells, make_cells
 from fimsde.analysis.generator import factorise, make_generator
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.support import to_locations
@@ -36,7 +36,7 @@ class ExitTime:
     mean: Float64[Array, " cells"] | Float64[Array, "cells cells"]
     low: Float64[Array, " dim"]
     high: Float64[Array, " dim"]
-    cells: Cells
+    cells: BoxCells
 
     def at(self, x: float | Array) -> Float64[Array, " queries"]:
         """Mean time from any start, linear between cells; 0 outside the box, that of a wall beyond it."""
@@ -95,7 +95,7 @@ def exit_time(
         sde: Any equation in one or two dimensions.
         low, high: Corners of the box; infinite for sides without a way out.
         walls: Corners of reflecting walls, used where the box is infinite.
-        num_cells: Cells per axis.
+        num_cells: BoxCells per axis.
     """
     open_low, open_high = np.isfinite(low), np.isfinite(high)
     if not np.any(open_low | open_high):

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.cells import Cells, bernoulli
+from fimsde.analysis.cells import BoxCells, bernoulli
 from fimsde.analysis.oblique import oblique_jumps
 from fimsde.equations.sde import SDE, is_diagonal
 from fimsde.errors import InvalidObservationsError
@@ -33,12 +33,14 @@ class Generator:
         exits: Rate out of the box from each cell, through walls that let paths out.
     """
 
-    cells: Cells
+    cells: BoxCells
     rates: sparse.csc_matrix
     exits: Float64[Array, " cells"]
 
 
-def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_high: Array | None = None) -> Generator:
+def make_generator(
+    sde: SDE, cells: BoxCells, open_low: Array | None = None, open_high: Array | None = None
+) -> Generator:
     """The rates of all jumps; walls are reflecting unless they are open.
 
     Args:
@@ -57,7 +59,7 @@ def make_generator(sde: SDE, cells: Cells, open_low: Array | None = None, open_h
 
 
 def _straight_jumps(
-    sde: SDE, cells: Cells, open_low: Array, open_high: Array
+    sde: SDE, cells: BoxCells, open_low: Array, open_high: Array
 ) -> tuple[sparse.coo_matrix, Float64[Array, " cells"]]:
     """Rates of the jumps to neighbours along the axes, and of those out of the box: for diagonal noise."""
     shape = (cells.num,) * cells.dim
@@ -94,7 +96,7 @@ def factorise(matrix: sparse.csc_matrix) -> SuperLU:
         raise apart from None
 
 
-def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."], Float64[Array, "..."]]:
+def _face_rates(sde: SDE, cells: BoxCells, axis: int) -> tuple[Float64[Array, "..."], Float64[Array, "..."]]:
     """Rates ahead and back across all faces normal to an axis, walls included: that axis first, num + 1 faces.
 
     From a wall the centre of a cell is half a step away.
@@ -115,5 +117,5 @@ def _face_rates(sde: SDE, cells: Cells, axis: int) -> tuple[Float64[Array, "..."
     return spread / (h * gaps) * bernoulli(-z), spread / (h * gaps) * bernoulli(z)
 
 
-def _ends(cells: Cells) -> list[tuple[float, Float64[Array, " cells"], float]]:
+def _ends(cells: BoxCells) -> list[tuple[float, Float64[Array, " cells"], float]]:
     return list(zip(cells.low.tolist(), cells.axes, cells.high.tolist(), strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.cells import Cells, bernoulli
+from fimsde.analysis.cells import BoxCells, bernoulli
 from fimsde.equations.sde import SDE, correlation
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
@@ -26,7 +26,7 @@ _ROUNDS = 200  # of Selling's algorithm; a correlation of 0.999 on cells of any 
 
 
 def oblique_jumps(
-    sde: SDE, cells: Cells, open_low: Array, open_high: Array
+    sde: SDE, cells: BoxCells, open_low: Array, open_high: Array
 ) -> tuple[sparse.coo_matrix, Float64[Array, " cells"]]:
     """Rates of all jumps from cell to cell, and out of the box through walls that let paths out."""
     matrix, drift = _in_cells(sde, cells)
@@ -78,7 +78,7 @@ def selling(
     return np.maximum(-products, 0.0), np.stack([-base[..., 1], base[..., 0]], axis=-1)
 
 
-def _in_cells(sde: SDE, cells: Cells) -> tuple[Float64[Array, "cells 2 2"], Float64[Array, "cells 2"]]:
+def _in_cells(sde: SDE, cells: BoxCells) -> tuple[Float64[Array, "cells 2 2"], Float64[Array, "cells 2"]]:
     """Variance rate and drift at the centres, in units of the cells."""
     x = cells.centres()
     drift, diffusion = finite_fields(sde, x)

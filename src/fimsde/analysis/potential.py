@@ -13,8 +13,8 @@ import numpy as np
 from scipy.integrate import cumulative_simpson
 
 from fimsde.analysis.box import finite_fields
-from fimsde.analysis.cells import Cells
-from fimsde.analysis.density import Grid, stationary_mass
+from fimsde.analysis.cells import BoxCells
+from fimsde.analysis.density import CellValues, stationary_mass
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float64
@@ -47,7 +47,7 @@ class QuasiPotential:
     """
 
     axes: tuple[Float64[Array, " cells"], ...]
-    values: Grid
+    values: CellValues
 
 
 def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
@@ -78,7 +78,7 @@ def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
     return Potential(x, plain - plain.min(), effective - effective.min())
 
 
-def quasi_potential(sde: SDE, cells: Cells) -> QuasiPotential:
+def quasi_potential(sde: SDE, cells: BoxCells) -> QuasiPotential:
     """Minus the logarithm of the stationary density."""
     mass = np.maximum(stationary_mass(sde, cells), np.finfo(np.float64).tiny)
     values = -np.log(mass).reshape((cells.num,) * cells.dim)

@@ -14,7 +14,7 @@ from pathlib import Path
 from fimsde.benchmark.fingerprint import fingerprint
 from fimsde.benchmark.measure import at_iterations, measure
 from fimsde.benchmark.provenance import is_present
-from fimsde.benchmark.results import Result, mark_adopted
+from fimsde.benchmark.results import Measurement, mark_adopted
 from fimsde.benchmark.run import gram_folder
 from fimsde.benchmark.tasks import load
 from fimsde.methods import AnyMethod
@@ -50,7 +50,7 @@ class Adoption:
 
 def adopt(
     method: AnyMethod,
-    stored: Sequence[Result],
+    stored: Sequence[Measurement],
     *,
     out: Path,
     sample: int,
@@ -81,11 +81,11 @@ def adopt(
     return Adoption(method.name, len(old), len(chosen), None)
 
 
-def _is_of(method: AnyMethod, result: Result) -> bool:
+def _is_of(method: AnyMethod, result: Measurement) -> bool:
     return at_iterations(method, result.task.iterations).settings == result.method_settings
 
 
-def first_difference(stored: Result, again: Result) -> str | None:
+def first_difference(stored: Measurement, again: Measurement) -> str | None:
     """The first number in which two results of one task differ, or None."""
     now = dict(_numbers(again))
     for name, value in _numbers(stored):
@@ -94,12 +94,12 @@ def first_difference(stored: Result, again: Result) -> str | None:
     return None
 
 
-def _place(result: Result) -> str:
+def _place(result: Measurement) -> str:
     task = result.task
     return " ".join(filter(None, (task.system, task.setting, f"repetition {task.repetition}")))
 
 
-def _numbers(result: Result) -> Iterator[tuple[str, float | str | None]]:
+def _numbers(result: Measurement) -> Iterator[tuple[str, float | str | None]]:
     """All numbers of a result but times, and kinds of failure without their numbers, which rounding may move."""
     yield "failure", _kind(result.failure)
     for part in ("grid_error", "data_error", "likelihood"):

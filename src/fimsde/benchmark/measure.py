@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fimsde.benchmark.fingerprint import fingerprint
-from fimsde.benchmark.results import PathScore, Result
+from fimsde.benchmark.results import Measurement, PathScore
 from fimsde.benchmark.tasks import Comparison, Problem, Task
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
@@ -25,7 +25,7 @@ from fimsde.systems.canonical import simulation_seed
 
 def measure(
     task: Task, method: AnyMethod, problem: Problem, *, compare_paths: bool = True, cache: Path | None = None
-) -> Result:
+) -> Measurement:
     """Everything that is reported about a method on a task. What goes wrong inside the method becomes a failure.
 
     Args:
@@ -56,7 +56,7 @@ def measure(
             grid_error, data_error, likelihood = _fields(fitted, problem)  # type: ignore[arg-type]
         if compare_paths:
             scores = {c.name: _score(fitted, failure, c, task, cache) for c in problem.comparisons}
-    return Result(
+    return Measurement(
         task=task,
         method=method.name,
         title=method.title,

@@ -4,24 +4,24 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fimsde.benchmark.fingerprint import UNKNOWN, fingerprint
-from fimsde.benchmark.results import Result
+from fimsde.benchmark.results import Measurement
 from fimsde.methods import NAMES
 
 
-def is_present(result: Result) -> bool:
+def is_present(result: Measurement) -> bool:
     """Whether the code that decides the numbers of a result is the code that made them."""
     return result.code == fingerprint(result.method)
 
 
-def remarks(results: Iterable[Result], out: Path) -> list[str]:
+def remarks(results: Iterable[Measurement], out: Path) -> list[str]:
     """One sentence for every method of an experiment with results made by other or by unknown code."""
-    by_method: dict[str, list[Result]] = {}
+    by_method: dict[str, list[Measurement]] = {}
     for result in results:
         by_method.setdefault(result.method, []).append(result)
     return [line for method, group in by_method.items() if (line := _remark(method, group, out))]
 
 
-def _remark(method: str, group: list[Result], out: Path) -> str:
+def _remark(method: str, group: list[Measurement], out: Path) -> str:
     old = [result for result in group if not is_present(result)]
     if not old:
         return ""
@@ -34,7 +34,7 @@ def _remark(method: str, group: list[Result], out: Path) -> str:
     return f"{group[0].task.experiment}, {method}: {said} {_advice(method, old[0], out)}"
 
 
-def _advice(method: str, result: Result, out: Path) -> str:
+def _advice(method: str, result: Measurement, out: Path) -> str:
     seed = f" --seed {result.task.seed}" if result.task.seed else ""
     if method in NAMES:
         command = f"fimsde bench {result.task.experiment} --methods {method}{seed} --out {out}"

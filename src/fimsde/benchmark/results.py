@@ -43,7 +43,7 @@ class PathScore:
 
 
 @dataclass(frozen=True)
-class Result:
+class Measurement:
     """What one method achieved on one task.
 
     Attributes:
@@ -85,7 +85,7 @@ def result_file(folder: Path, task: Task, method: str, method_settings: str) -> 
     return folder / group / f"{method}-{task.repetition}-{digest}.json"
 
 
-def save(result: Result, folder: Path) -> None:
+def save(result: Measurement, folder: Path) -> None:
     """Write a result under its final name only when it is complete."""
     file = result_file(folder, result.task, result.method, result.method_settings)
     text = json.dumps({"format": _FORMAT, **_plain(asdict(result))}, indent=1, allow_nan=False) + "\n"
@@ -93,14 +93,14 @@ def save(result: Result, folder: Path) -> None:
     write_file(file, text.encode())
 
 
-def mark_adopted(result: Result, folder: Path, code: str) -> None:
+def mark_adopted(result: Measurement, folder: Path, code: str) -> None:
     """Write the fingerprint into a stored file and leave all else in it as it is, to the last digit."""
     file = result_file(folder, result.task, result.method, result.method_settings)
     stored = json.loads(file.read_text()) | {"code": code, "adopted": True}
     write_file(file, (json.dumps(stored, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = False) -> list[Result]:
+def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = False) -> list[Measurement]:
     """All stored results of an experiment with a seed, in the order of methods, systems and settings of their files.
 
     Args:
@@ -115,13 +115,13 @@ def read_all(folder: Path, experiment: Experiment, *, seed: int, quick: bool = F
     return [r for r in results if r.task.seed == seed and r.task.num_paths == num_paths]
 
 
-def read(file: Path) -> Result:
+def read(file: Path) -> Measurement:
     """One stored result; a damaged file is an error that names it."""
     try:
         stored = _numbers(json.loads(file.read_text()))
         if stored.pop("format") != _FORMAT:
             raise ValueError("written by another version")
-        return Result(
+        return Measurement(
             task=Task(**stored.pop("task")),
             grid_error=_optional(FieldError, stored.pop("grid_error")),
             data_error=_optional(FieldError, stored.pop("data_error")),

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from fimsde.benchmark.measure import measure
 from fimsde.benchmark.provenance import is_present
-from fimsde.benchmark.results import Result, read, result_file, save
+from fimsde.benchmark.results import Measurement, read, result_file, save
 from fimsde.benchmark.tasks import LATENT_ITERATIONS, Experiment, Task, load, tasks
 from fimsde.errors import ConfigError
 from fimsde.files.place import check_place
@@ -60,7 +60,7 @@ def run(
     cache: str | Path | None = None,
     workers: int = 1,
     renew: bool = False,
-) -> list[Result]:
+) -> list[Measurement]:
     """Measure methods on an experiment and store every result as soon as it is known.
 
         def my_fit(observations, seed):

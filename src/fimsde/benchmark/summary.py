@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from fimsde.benchmark.published import Published, find
-from fimsde.benchmark.results import PathScore, Result
+from fimsde.benchmark.results import Measurement, PathScore
 from fimsde.methods import NAMES
 from fimsde.systems.canonical import CANONICAL
 from fimsde.systems.lorenz import LORENZ
@@ -69,16 +69,16 @@ class Cell:
         return {key: str(v) if isinstance(v, float) and not math.isfinite(v) else v for key, v in entry.items()}
 
 
-def summarise(results: Iterable[Result]) -> list[Cell]:
+def summarise(results: Iterable[Measurement]) -> list[Cell]:
     """All cells of some results, in the order of the tables: methods, then systems, then settings."""
-    groups: dict[tuple[str, ...], list[Result]] = {}
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
     for r in sorted(results, key=_order):
         key = (r.task.experiment, r.task.system, r.task.setting, r.method, r.method_settings, str(r.task.num_paths))
         groups.setdefault(key, []).append(r)
     return [cell for group in groups.values() for cell in _cells(group)]
 
 
-def _order(result: Result) -> tuple[object, ...]:
+def _order(result: Measurement) -> tuple[object, ...]:
     """Systems as in the paper, numbers inside settings by size, methods of the package first."""
     system, method = result.task.system, result.method
     setting = tuple((float(n) if n else math.inf) for n in re.findall(r"=([0-9.]*)", result.task.setting))
@@ -86,7 +86,7 @@ def _order(result: Result) -> tuple[object, ...]:
     return (place, method, SYSTEMS.index(system), setting, result.task.repetition)
 
 
-def _cells(group: list[Result]) -> list[Cell]:
+def _cells(group: list[Measurement]) -> list[Cell]:
     """The cells of one method on one system and setting."""
     names = dict.fromkeys(name for r in group for name in r.scores)
     measured: list[tuple[str, str, list[tuple[float | None, str]]]] = [
@@ -147,16 +147,16 @@ _PATH_MEASURES: dict[str, Callable[[PathScore], float | None]] = {
 }
 
 
-def _measures(group: Sequence[Result]) -> dict[str, Callable[[Result], float | None]]:
+def _measures(group: Sequence[Measurement]) -> dict[str, Callable[[Measurement], float | None]]:
     """Measures of the fit itself: those that some result of the group has, and the time of the fit."""
-    found: dict[str, Callable[[Result], float | None]] = {"fit_cpu_seconds": lambda r: r.fit_cpu_seconds}
+    found: dict[str, Callable[[Measurement], float | None]] = {"fit_cpu_seconds": lambda r: r.fit_cpu_seconds}
     for part, entries in _PARTS.items():
         if any(getattr(r, part) is not None for r in group):
             found |= {measure: partial(_entry, part=part, name=name) for measure, name in entries.items()}
     return {measure: value for measure, value in found.items() if not all(_is_undefined(r, measure) for r in group)}
 
 
-def _is_undefined(result: Result, measure: str) -> bool:
+def _is_undefined(result: Measurement, measure: str) -> bool:
     """A constant true field has no variance to divide an error by: that is no failure of the method."""
     if not measure.startswith("relative") or result.data_error is None:
         return False
@@ -165,7 +165,7 @@ def _is_undefined(result: Result, measure: str) -> bool:
     return math.isfinite(absolute) and math.isnan(getattr(result.data_error, name))
 
 
-def _entry(result: Result, part: str, name: str) -> float | None:
+def _entry(result: Measurement, part: str, name: str) -> float | None:
     found = getattr(result, part)
     return None if found is None else getattr(found, name)
 
@@ -186,7 +186,7 @@ def _path_value(score: PathScore, value: Callable[[PathScore], float | None]) ->
     return value(score), score.failure or ""
 
 
-def _value(result: Result, value: Callable[[Result], float | None]) -> tuple[float | None, str]:
+def _value(result: Measurement, value: Callable[[Measurement], float | None]) -> tuple[float | None, str]:
     number = value(result)
     if number is not None and not math.isfinite(number):
         return None, f"the value is {number}"

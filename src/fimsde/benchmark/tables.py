@@ -105,7 +105,7 @@ _WORST = "Median over all runs, a failed one counting as infinitely bad"
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A rectangle of text with a head."""
 
     head: str
@@ -115,14 +115,14 @@ class Table:
 
 def tables(
     experiment: Experiment, cells: Sequence[Cell], *, measures: Sequence[str] | None = None, markup: Markup = "markdown"
-) -> list[Table]:
+) -> list[ResultTable]:
     """The tables of an experiment; measures with published numbers have those below ours.
 
     Every measure in which a run failed is printed twice: as in the paper, where failed runs are left out and counted in
     a superscript, and as a median in which they count as infinitely bad.
     """
     layout = _layout(experiment)
-    found: list[Table] = []
+    found: list[ResultTable] = []
     for measure in measures or layout.formats:
         mine = [c for c in cells if c.measure == measure]
         for block in dict.fromkeys(_key(c, layout.block) for c in mine):
@@ -153,19 +153,19 @@ def _fits(entry: Published, names: tuple[str, ...], block: tuple[str, ...]) -> b
 
 def _table(
     head: str, cells: list[Cell], paper: list[Published], layout: _Layout, measure: str, markup: Markup
-) -> Table:
+) -> ResultTable:
     columns = tuple(dict.fromkeys(_key(c, (layout.column,))[0] for c in cells))
     form = layout.formats.get(measure, three_digits)
     rows = _rows(cells, columns, layout, "", lambda c: _text(c, form, markup))
     rows += _rows(paper, columns, layout, " (published)", lambda p: _published_text(p, form, markup))
-    return Table(head, ("method", *(TITLES.get(c, c) for c in columns)), tuple(rows))
+    return ResultTable(head, ("method", *(TITLES.get(c, c) for c in columns)), tuple(rows))
 
 
-def _worst_table(head: str, cells: list[Cell], layout: _Layout, measure: str) -> Table:
+def _worst_table(head: str, cells: list[Cell], layout: _Layout, measure: str) -> ResultTable:
     columns = tuple(dict.fromkeys(_key(c, (layout.column,))[0] for c in cells))
     factor = 100 if layout.formats.get(measure) is _hundredths else 1
     rows = _rows(cells, columns, layout, "", lambda c: _worst_text(c, factor))
-    return Table(head, ("method", *(TITLES.get(c, c) for c in columns)), tuple(rows))
+    return ResultTable(head, ("method", *(TITLES.get(c, c) for c in columns)), tuple(rows))
 
 
 def _rows(
@@ -203,13 +203,13 @@ def _superscript(failures: int, markup: Markup) -> str:
     return f"<sup>{failures}</sup>" if markup == "markdown" else f"$^{{{failures}}}$"
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: ResultTable) -> str:
     """A heading and a pipe table."""
     lines = [table.columns, ("---", *["--:"] * (len(table.columns) - 1)), *table.rows]
     return f"### {table.head}\n\n" + "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ResultTable) -> str:
     """A tabular with booktabs rules, its head in a caption."""
     body = "".join("  " + " & ".join(_escape(entry) for entry in row) + r" \\" + "\n" for row in table.rows)
     head = " & ".join(_escape(column) for column in table.columns)

@@ -33,9 +33,6 @@ class Normaliser:
     def times(self, t: Float[Array, "*lead"]) -> Float[Array, "*lead"]:
         return t * self.time_scale
 
-    def undo_times(self, s: Float[Array, "*lead"]) -> Float[Array, "*lead"]:
-        return s / self.time_scale
-
     def transitions(self, tr: Transitions) -> Transitions:
         return replace(tr, y=self.states(tr.y), dy=tr.dy / self.scale, dtau=self.times(tr.dtau))
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from fimsde.data.normalise import Statistics
 from fimsde.errors import ConfigError
+from fimsde.files.settings import short
 from fimsde.model.bank_reader import BankReader
 from fimsde.model.correction import num_correction_parameters
 from fimsde.model.paper import PaperReader
@@ -90,7 +91,7 @@ class ModelConfig:
             case "primed-tiny":
                 return ModelConfig("primed", embed=16, heads=2, functional_layers=1, feed_forward=32, head_hidden=(16,))
             case _:
-                raise ConfigError(f"preset {_short(name)} is not known; expected one of {', '.join(PRESETS)}.")
+                raise ConfigError(f"preset {short(name)} is not known; expected one of {', '.join(PRESETS)}.")
 
     def to_json(self) -> str:
         """The settings as JSON text."""
@@ -100,7 +101,7 @@ class ModelConfig:
     def from_mapping(settings: Mapping[str, Any]) -> "ModelConfig":
         """A config from parsed JSON or TOML. Missing keys take their defaults, unknown keys are errors."""
         known = [field.name for field in fields(ModelConfig)]
-        unknown = sorted(_short(key) for key in settings if key not in known)
+        unknown = sorted(short(key) for key in settings if key not in known)
         if unknown:
             raise ConfigError(f"unknown setting {', '.join(unknown[:5])}; a model config has {', '.join(known)}.")
         values = dict(settings)
@@ -118,7 +119,7 @@ def reader_of(variant: object, max_dim: int, embed: int) -> AnyReader:
         case "primed":
             return BankReader(max_dim, embed)
         case _:
-            raise ConfigError(f"variant is {_short(variant)}; expected one of {', '.join(get_args(Variant))}.")
+            raise ConfigError(f"variant is {short(variant)}; expected one of {', '.join(get_args(Variant))}.")
 
 
 def _check(settings: Mapping[str, Any]) -> None:
@@ -129,34 +130,27 @@ def _check(settings: Mapping[str, Any]) -> None:
     if embed % 4 or embed % heads:
         raise ConfigError(f"embed is {embed} with {heads} heads; expected a multiple of heads, and of 4 (features).")
     if not isinstance(hidden, tuple) or len(hidden) > 16:
-        raise ConfigError(f"head_hidden is {_short(hidden)}; expected at most 16 widths, for instance [256, 256].")
+        raise ConfigError(f"head_hidden is {short(hidden)}; expected at most 16 widths, for instance [256, 256].")
     for i, width in enumerate(hidden):
         _check_size(f"head_hidden[{i}]", width, _LARGEST["embed"])
     reader_of(settings["variant"], settings["max_dim"], embed)
     if not isinstance(settings["correction"], bool):
-        raise ConfigError(f"correction is {_short(settings['correction'])}; expected true or false.")
+        raise ConfigError(f"correction is {short(settings['correction'])}; expected true or false.")
     dropout, target_gap, statistics = settings["dropout"], settings["target_gap"], settings["statistics"]
     if not _is_number(dropout) or not 0 <= dropout < 1:
-        raise ConfigError(f"dropout is {_short(dropout)}; expected a probability of at least 0 and below 1.")
+        raise ConfigError(f"dropout is {short(dropout)}; expected a probability of at least 0 and below 1.")
     if not _is_number(target_gap) or not 0 < target_gap < 1e6:
-        raise ConfigError(f"target_gap is {_short(target_gap)}; expected a positive time, 0.01 in the paper.")
+        raise ConfigError(f"target_gap is {short(target_gap)}; expected a positive time, 0.01 in the paper.")
     if statistics not in get_args(Statistics):
-        raise ConfigError(f"statistics is {_short(statistics)}; expected one of {', '.join(get_args(Statistics))}.")
+        raise ConfigError(f"statistics is {short(statistics)}; expected one of {', '.join(get_args(Statistics))}.")
 
 
 def _check_size(name: str, value: object, largest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {_short(value)}; expected an integer.")
+        raise ConfigError(f"{name} is {short(value)}; expected an integer.")
     if not 1 <= value <= largest:
-        raise ConfigError(f"{name} is {_short(value)}; expected 1 to {largest}.")
+        raise ConfigError(f"{name} is {short(value)}; expected 1 to {largest}.")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 200:
-        return "an integer of more than 60 digits"  # Python refuses to print the largest ones
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

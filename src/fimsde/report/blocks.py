@@ -26,7 +26,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Rows of text under a head; an empty head for a list of properties."""
 
     head: tuple[str, ...]
@@ -102,7 +102,7 @@ class Formula:
         return f'<div class="formula" style="{font}">{"".join(lines)}</div>'
 
 
-Block = Paragraph | Note | Table | Image | Code | Formula
+Block = Paragraph | Note | TableBlock | Image | Code | Formula
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def properties(*rows: tuple[str, str]) -> Table:
+def properties(*rows: tuple[str, str]) -> TableBlock:
     """A table of names and values."""
-    return Table((), rows)
+    return TableBlock((), rows)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> TableBlock:
     """A table from any sequences."""
-    return Table(tuple(head), tuple(tuple(row) for row in rows), caption)
+    return TableBlock(tuple(head), tuple(tuple(row) for row in rows), caption)
 
 
 def _group(pieces: tuple[Piece, ...]) -> str:

@@ -23,7 +23,7 @@ _EXTRA = 2  # steps of the bar beside the report
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFolder:
     """What was written, for those who want to show it: the page, and the numbers of result.json."""
 
     page: Page
@@ -43,7 +43,7 @@ def write_result(
     *,
     truth: SDE | None = None,
     progress: Progress | None = None,
-) -> Written:
+) -> WrittenFolder:
     """Fill a folder with report.html, result.json, fields.csv, fields.png and the saved result.
 
     Args:
@@ -65,7 +65,7 @@ def write_result(
     tell("save")
     record = found.record()
     (folder / "result.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-    return Written(page, record)
+    return WrittenFolder(page, record)
 
 
 def write_fields(result: Result, file: Path, bands: BandSettings) -> None:

@@ -14,7 +14,7 @@ from fimsde.analysis import band as bands
 from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
 from fimsde.analysis.band import Band
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls
-from fimsde.analysis.cells import Cells, make_cells
+from fimsde.analysis.cells import BoxCells, make_cells
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fimsde import Kind, Picture
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
-Fields = Float64[Array, "queries dim"] | Float64[Array, " queries"]
+FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"]
 Refit = Callable[[Observations, int], SDE]
 _NODES, _MOST_NODES, _ALONE = 3500, 41, 401  # where a formula without data is fitted: in all, per axis, on a line
 
@@ -91,19 +91,19 @@ class Result:
         again = None if refit is None else lambda obs, seed: CorrelatedSDE(refit(obs, seed), matrix)
         return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=again)
 
-    def drift(self, x: Locations) -> Fields:
+    def drift(self, x: Locations) -> FieldValues:
         """Drift f, state per time. Warns once if data do not support some of the locations."""
         locations = to_locations(x, self.dim)
         self._warn_if_outside(locations)
         return np.asarray(self.sde.drift(locations), np.float64).reshape(np.shape(x))
 
-    def diffusion(self, x: Locations) -> Fields:
+    def diffusion(self, x: Locations) -> FieldValues:
         """Diffusion sqrt(g), state per square root of time. Warns once if data do not support some of the locations."""
         locations = to_locations(x, self.dim)
         self._warn_if_outside(locations)
         return np.asarray(self.sde.diffusion(locations), np.float64).reshape(np.shape(x))
 
-    def fields(self, x: Float[Array, "queries dim"]) -> tuple[Fields, Fields]:
+    def fields(self, x: Float[Array, "queries dim"]) -> tuple[FieldValues, FieldValues]:
         """Drift and diffusion without checks or warnings."""
         drift, diffusion = fields_of(self.sde, x)
         return np.asarray(drift, np.float64), np.asarray(diffusion, np.float64)
@@ -131,7 +131,7 @@ class Result:
         """Correlation of the noise of each two components; the identity for diagonal noise. Never warns."""
         return correlation_of(self.sde, to_locations(x, self.dim))
 
-    def diffusion_sq(self, x: Locations) -> Fields:
+    def diffusion_sq(self, x: Locations) -> FieldValues:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
 
@@ -396,7 +396,7 @@ class Result:
         except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
             return None
 
-    def _cells(self, box: Box | None, num_cells: int | None) -> Cells:
+    def _cells(self, box: Box | None, num_cells: int | None) -> BoxCells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
     @cached_property

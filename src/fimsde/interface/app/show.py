@@ -4,7 +4,7 @@ import re
 
 import streamlit as st
 
-from fimsde.report.blocks import Block, Code, Formula, Image, Note, Paragraph, Section, Table
+from fimsde.report.blocks import Block, Code, Formula, Image, Note, Paragraph, Section, TableBlock
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
 
@@ -27,7 +27,7 @@ def _show(block: Block) -> None:
         case Note(status, text, label):
             box = {"good": st.success, "caution": st.warning, "bad": st.error}[status]
             box(f"**{plain(label)}**: {plain(text)}" if label else plain(text))
-        case Table(head, rows, caption):
+        case TableBlock(head, rows, caption):
             _table(head, rows)
             if caption:
                 st.caption(plain(caption))
