@@ -141,6 +141,16 @@ def test_fixed_points_are_found_in_more_than_three_dimensions():
     np.testing.assert_allclose(point.eigenvalues, -1.5, rtol=1e-6)
 
 
+def test_fixed_points_do_not_ask_for_a_variance_rate():
+    """A cubic fit has a negative g somewhere in the corners of a box; its drift is all that counts."""
+    sde = FunctionSDE(2, lambda x: -x, lambda x: np.full_like(x, np.nan))
+    (point,) = fimsde.result(sde).fixed_points((np.full(2, -1.0), np.full(2, 1.3)))
+    np.testing.assert_allclose(point.x, 0.0, atol=1e-6)
+    broken = FunctionSDE(2, lambda x: np.where(x > 1, np.nan, -x), np.ones_like)
+    with pytest.raises(InvalidObservationsError, match="the drift is not finite at"):
+        fimsde.result(broken).fixed_points((np.full(2, -1.0), np.full(2, 1.3)))
+
+
 # Bands
 
 

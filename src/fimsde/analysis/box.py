@@ -75,6 +75,18 @@ def checked(
     return low, high
 
 
+def finite_drift(sde: SDE, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+    """Drift at each location, whatever the diffusion; an error names the first place where it is not finite."""
+    drift = np.asarray(fields(sde, x)[0], np.float64)
+    bad = np.flatnonzero(~np.isfinite(drift).all(axis=1))
+    if len(bad):
+        raise InvalidObservationsError(
+            f"the drift is not finite at {np.array2string(x[bad[0]], precision=4)} and {len(bad) - 1} more of {len(x)} "
+            "locations. Choose a smaller box, or another method."
+        )
+    return drift
+
+
 def finite_fields(
     sde: SDE, x: Float64[Array, "queries dim"]
 ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from fimsde.analysis.box import finite_fields
+from fimsde.analysis.box import finite_drift
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.equations.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
@@ -73,7 +73,7 @@ def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim
     dim, width = sde.dim, high - low
     num = nodes_per_axis(dim, _NODES, _MOST_NODES, _ALONE)
     nodes = regular_grid(low, high, num)
-    drift = finite_fields(sde, nodes)[0]
+    drift = finite_drift(sde, nodes)
     cells = np.argwhere(_sign_changes(drift.reshape(*(num,) * dim, dim)))  # (cells, dim)
     starts = low + (cells + 0.5) * width / (num - 1)
     if num < _COARSE:
@@ -114,7 +114,7 @@ def jacobian(
     dim = x.shape[1]
     steps = np.diag(_STEP * width)  # (dim, dim)
     around = np.concatenate([x[:, None] + steps, x[:, None] - steps], axis=1)  # (queries, 2 dim, dim)
-    drift = finite_fields(sde, around.reshape(-1, dim))[0].reshape(len(x), 2, dim, dim)
+    drift = finite_drift(sde, around.reshape(-1, dim)).reshape(len(x), 2, dim, dim)
     return np.swapaxes((drift[:, 0] - drift[:, 1]) / (2 * np.diag(steps)[:, None]), 1, 2)
 
 
@@ -141,7 +141,7 @@ def _newton(
     """Where Newton's method comes to rest inside the box; starts that leave it on the way are given up."""
     width, found = high - low, [x[:0]]
     for _ in range(_NEWTON):
-        drift = finite_fields(sde, x)[0]
+        drift = finite_drift(sde, x)
         slopes = jacobian(sde, x, width) * width  # in units of the box
         step = -np.stack([np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(slopes, drift, strict=True)])
         size = np.abs(step).max(axis=1)
