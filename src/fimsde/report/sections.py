@@ -56,9 +56,10 @@ def data(found: Findings) -> Section:
 
 def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Section:
     """Drift and diffusion with bands."""
+    noise = "diag(√g(x))" if result.is_diagonal else "S(x)"
     blocks: list[Block] = [
         Paragraph(
-            "The equation is dx = f(x) dt + diag(√g(x)) dW in the sense of Ito, in the units of the data. The drift f "
+            f"The equation is dx = f(x) dt + {noise} dW in the sense of Ito, in the units of the data. The drift f "
             "is the mean rate of change; the diffusion √g is the root of the variance rate. Grey is where no data are "
             "nearby: there, values are extrapolated."
             + ("" if result.is_diagonal else " The noise of different components is correlated.")
