@@ -22,7 +22,8 @@ from fimsde.model.fim import CHUNK, FIMSDE, Context
 from fimsde.model.threads import threads_for
 from fimsde.shapes import Array, Bool, Float, Float64
 
-FEWEST_TRAINED = 128  # transitions in the smallest context the published model was trained on
+# transitions in the smallest context the published model was trained on: one path of the paper's prior
+FEWEST_TRAINED = 128
 _NO_ESTIMATE = (
     "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
     "apart. Add observations, or leave out components that hardly change."

@@ -16,13 +16,14 @@ from fimsde.equations.sde import SDE, check_correlation, correlated_noise, corre
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
-_BLOCK = 256  # most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result
-_BLOCK_NUMBERS = 2**20
+# most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result; by hand
+_BLOCK = 256
+_BLOCK_NUMBERS = 2**20  # 8 MB of float64; by hand
 
 
 @no_type_check  # numba compiles the plain function, so the run-time checks of the tests must not wrap it
 def euler_step(x: Any, drift: Any, diffusion: Any, dt: Any, noise: Any) -> Any:
-    """The state after one step of length `dt` from x, driven by standard normal `noise`: arrays, tensors or scalars."""
+    """x + f dt + sqrt(g dt) noise: the state after one step from x, for arrays, tensors or scalars; noise is normal."""
     return x + drift * dt + diffusion * dt**0.5 * noise
 
 
@@ -63,7 +64,9 @@ def simulate(
     seed: int = 0,
     limit: float = np.inf,
 ) -> Paths:
-    """Simulate one path from each row of `x0` by Euler-Maruyama.
+    """x_s+1 = x_s + f(x_s) dt + S(x_s) sqrt(dt) z_s: one path from each row of `x0` by Euler-Maruyama.
+
+    f is the drift, S S' = g the variance rate, and z are independent standard normal numbers.
 
     Path j depends on (seed, j), its start and its grid alone, never on how many other paths run (to the last bit if the
     fields are evaluated row by row; a neural network may round differently in another batch).

@@ -19,12 +19,16 @@ from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d
 
-MAX_NODES = 70_000  # 257 per axis in two dimensions, 33 in three
-_MOST_DIMS = 3  # the kernels' stencil has 4^dim nodes
-_FIRST, _FIRST_BUDGET = 17, 800  # nodes per axis of the coarsest grid, and in all
-_AROUND, _AROUND_AXIS = 36_000, 2000  # most nodes of a table around data, in all and per axis
-_AROUND_ERROR = 0.01  # of the size of the fields: small against what bands say
-_SMALLEST_SCALE = 1e-3  # components of the field smaller than this share of the largest are measured against that
+# 257 per axis in two dimensions, 33 in three; by hand: bounds the time of a model that is asked at all of them
+MAX_NODES = 70_000
+_MOST_DIMS = 3  # the kernels' stencil has 4^dim nodes, and nodes for more dimensions are too many; by hand
+# nodes per axis of the coarsest grid, and in all; by hand: 9³ in space, which the first halving makes 17³
+_FIRST, _FIRST_BUDGET = 17, 800
+# most nodes of a table around data, in all and per axis; by hand: bounds seconds; 33³ in space, 1025 on a line
+_AROUND, _AROUND_AXIS = 36_000, 2000
+_AROUND_ERROR = 0.01  # of the size of the fields: small against what bands say; by hand
+# components of the field smaller than this share of the largest are measured against that; by hand
+_SMALLEST_SCALE = 1e-3
 
 # nodes of each axis, then the components
 NodeValues = Float64[Array, "_ outputs"] | Float64[Array, "_ _ outputs"] | Float64[Array, "_ _ _ outputs"]
@@ -135,7 +139,10 @@ def tabulate(
     tolerance: float = 1e-3,
     max_nodes: int = MAX_NODES,
 ) -> TabulatedSDE:
-    """Tabulate drift and diffusion over a box.
+    """Tabulate drift and diffusion over a box until max abs(u - v) <= tolerance s for each of their components.
+
+    u is a component at the nodes that halving the steps added, v is what the table before predicts there and s is the
+    root mean square of the component over the box.
 
     Args:
         sde: Any equation in up to three dimensions.
@@ -224,8 +231,11 @@ def _refine(
 
 
 def _scale(values: NodeValues, width: Float64[Array, " dim"]) -> Float64[Array, " outputs"]:
-    """Size of each component of the fields. Components that all but vanish are measured against the largest one,
-    with lengths in units of the box. The size of a correlation is 1."""
+    """sqrt(mean u²) over the nodes: the size of each component u of the fields.
+
+    Components that all but vanish are measured against the largest one, with lengths in units of the box. The size of
+    a correlation is 1.
+    """
     dim, num_outputs = len(width), values.shape[-1]
     of_box = values.reshape(-1, num_outputs)[:, : 2 * dim].reshape(-1, 2, dim) / width
     size = np.sqrt(np.mean(of_box**2, axis=0))  # (2, dim): drift, diffusion

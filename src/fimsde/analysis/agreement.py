@@ -20,9 +20,9 @@ from fimsde.analysis.naming import in_text
 from fimsde.equations.sde import SDE, fields
 from fimsde.shapes import Array, Float64
 
-_LEVEL = 0.95  # of the tests behind the sentence
-_SAME = 3e-3  # of the box: roots that are equal, errors aside
-_NEVER = 1e9  # distance of roots that cannot be partners
+_LEVEL = 0.95  # of the tests behind the sentence; the customary level
+_SAME = 3e-3  # of the box: roots that are equal, errors aside; as in `fixed_points`
+_NEVER = 1e9  # distance of roots that cannot be partners; any number far above 1, where partners end
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,11 @@ def _partners(
 
 
 def _distance(equation: Equation, point: FixedPoint, other: FixedPoint, width: Float64[Array, " dim"]) -> float:
-    """Distance of two roots, 1 at the edge of the region in which the errors of the drift put the root."""
+    """sqrt(sum_i (J (x - x'))_i² / e_i² / q): distance of two roots, 1 at the edge of what the errors allow.
+
+    J is the Jacobian of the formula at its root x', e its standard errors there and q the quantile of chi². Roots that
+    are equal in the picture are near whatever the errors are.
+    """
     if _turn(point) * _turn(other) < 0:
         return _NEVER
     apart = point.x - other.x
@@ -163,7 +167,7 @@ def _why(
 
 
 def _is_small(equation: Equation, drift: SDE, x: Float64[Array, " dim"]) -> bool:
-    """Whether a drift is within its errors of zero."""
+    """sum_i f_i² / e_i² <= q: whether a drift is within its errors e of zero, q being the quantile of chi²."""
     values = fields(drift, x[None])[0][0]
     errors = equation.drift_terms.errors_at((x - equation.origin)[None])[0]
     scores = np.divide(values, errors, out=np.where(values == 0, 0.0, np.inf), where=errors > 0)

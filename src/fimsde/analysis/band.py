@@ -21,6 +21,7 @@ from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
+# By hand: Student's 90 % quantile for 20 units is 5 % above the normal one; short blocks depend on each other.
 ENOUGH_PATHS = 20  # draw whole paths from this number on
 NUM_BLOCKS = 20  # otherwise: blocks as long as the data cut into this many,
 SHORTEST = 16  # or into fewer, so that blocks have this many transitions
@@ -70,7 +71,10 @@ def num_units(observations: Observations) -> int:
 def make_band(
     sdes: Sequence[SDE | None], centre: SDE, x: Float64[Array, "queries dim"], level: float, units: int
 ) -> Band:
-    """The band around an estimate.
+    """The band f ± q sqrt(n / (n - 1)) m / 0.674 around an estimate f, and the same for its diffusion.
+
+    m is the median distance of the redrawn estimates from f, 0.674 that of a normal law in standard deviations, n the
+    number of units and q Student's quantile for n - 1 degrees of freedom. The diffusion is not below zero.
 
     Args:
         sdes: Estimates of redrawn data, None for draws that could not be estimated; where one has no value (a negative

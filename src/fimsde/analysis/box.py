@@ -23,8 +23,9 @@ class Supported(SDE, Protocol):
 
 
 Box = tuple[Corner, Corner]  # lower and upper corner; plain numbers in one dimension
-WIDEN = 0.25  # of the range of the data, on every side: tables, and walls where paths cannot leave
-_LARGEST = 1e70  # range of a component, or one over it: its fourth power is a number
+# of the range of the data, on every side: tables, and walls where paths cannot leave; as the grid of the prior
+WIDEN = 0.25
+_LARGEST = 1e70  # range of a component, or one over it: its fourth power, 1e280, is a number
 
 
 def to_box(

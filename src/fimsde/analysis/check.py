@@ -29,15 +29,18 @@ from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step, simulate
 from fimsde.tabulate import table_around
 
-FALSE_ALARM = 0.01  # per verdict
-_FACTORS = (2, 4)  # of subsampling
-_FEWEST = 100  # transitions after subsampling
-_FEW, _SOME = 128, 1000  # transitions
-_MOST_STATES = 2000  # at which estimates are compared
-_SIMULATED, _STEPS = 50, 250  # paths and steps for the share of extrapolation
-_SUBSTEPS = 4  # per step; one where no table makes them cheap
+FALSE_ALARM = 0.01  # per verdict: 5 % over the five that are tests (Bonferroni)
+_FACTORS = (2, 4)  # of subsampling; by hand: the first is tested, the second shows where it leads
+# transitions after subsampling: the null spread 1 / sqrt(2 n) of twice as many is 5 %, the least change reported
+_FEWEST = 100
+_FEW, _SOME = 128, 1000  # transitions: the smallest context of the paper's training, and by hand: bands are wide below
+_MOST_STATES = 2000  # at which estimates are compared; by hand: bounds seconds
+_SIMULATED, _STEPS = 50, 250  # paths and steps for the share of extrapolation; by hand: bounds seconds
+_SUBSTEPS = 4  # per step; one where no table makes them cheap; by hand: a quarter of the error of one Euler step
 
-_LONG_STEP = 0.1  # of the noise in a step: an Euler step that is off by more leaves residuals that are not noise
+# of the noise in a step: an Euler step that is off by more leaves residuals that are not noise; by hand: 1 % of the
+# variance
+_LONG_STEP = 0.1
 _OF_EULER_STEPS = ("residual whiteness", "residual normality", "Markov property", "sampling interval")
 
 Status = Literal["good", "caution", "bad"]
@@ -149,9 +152,10 @@ def subsampled(observations: Observations, factor: int) -> Observations:
 
 
 def step_error(sde: SDE, observations: Observations) -> float:
-    """How far an Euler step over an observed gap is off, in standard deviations of its noise, in the worst component.
+    """abs(f(y + f dtau) - f(y)) dtau / 2 / sqrt(g dtau): root mean square over the steps, in the worst component.
 
-    Half the change of the drift along the step: what a step in two halves would add.
+    How far an Euler step over an observed gap is off: half the change of the drift along it, what a step in two halves
+    would add, in standard deviations of its noise.
     """
     steps = to_transitions(observations)
     rows = slice(None, None, -(-len(steps) // _MOST_STATES))
@@ -230,8 +234,11 @@ def _noise(r: Residuals, names: tuple[str, ...]) -> Verdict:
 
 
 def sampling_interval(sde: SDE, observations: Observations, refit: Callable[[Observations], SDE]) -> Verdict:
-    """Mean diffusion with every second observation against all. Under the null the logarithm of their ratio has the
-    standard deviation 1 / sqrt(2 n): steps in pairs give half as many squares, made of the same increments."""
+    """z = abs(ln(s_2 / s_1)) sqrt(2 n): mean diffusion s_2 with every second observation against s_1 with all n steps.
+
+    Under the null the logarithm has the standard deviation 1 / sqrt(2 n): steps in pairs give half as many squares,
+    made of the same increments.
+    """
     n = observations.num_transitions
     if n < 2 * _FEWEST:
         return _not_subsampled(f"{n} transitions are too few to subsample; {2 * _FEWEST} are needed.")

@@ -12,10 +12,11 @@ from fimsde.equations.sde import SDE
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64
 
-_BINS = {1: 50, 2: 25}  # of the histogram, per axis, at most
-_SHIFT = 1e-10  # of the fastest rate
-_MOST_ROUNDS = 200
-_CONVERGED = 1e-10  # change of the density in one round, total variation
+_BINS = {1: 50, 2: 25}  # of the histogram, per axis, at most; by hand: the look of the picture
+_SHIFT = 1e-10  # of the fastest rate; by hand: far above rounding, far below the rate at which a box comes to rest
+_MOST_ROUNDS = 200  # by hand: bounds the time where parts of a box hardly exchange paths
+# change of the density in one round, total variation; by hand: a tenth of the 1e-9 to which laws hold
+_CONVERGED = 1e-10
 
 CellValues = Float64[Array, " cells"] | Float64[Array, "cells cells"]
 
@@ -42,20 +43,23 @@ class StationaryDensity:
     cells: BoxCells = field(repr=False)
 
     def marginal(self, component: int) -> Float64[Array, " cells"]:
-        """Density of one component alone, at `axes[component]`."""
+        """Integral of the density over the other components, at `axes[component]`."""
         others = tuple(j for j in range(self.density.ndim) if j != component)
         return self.density.sum(axis=others) * float(np.prod(np.delete(self.cells.width, component)))
 
     def mean(self) -> Float64[Array, " dim"]:
-        """Mean state."""
+        """Mean state: the integral of x p(x)."""
         return np.array([self._moment(j, 1) for j in range(self.density.ndim)])
 
     def variance(self) -> Float64[Array, " dim"]:
-        """Variance of each component."""
+        """Variance of each component: the integral of x_j² p(x), minus the square of the mean."""
         return np.array([self._moment(j, 2) - self._moment(j, 1) ** 2 for j in range(self.density.ndim)])
 
     def distance(self) -> float:
-        """Total variation between histogram and density over the bins, 0 to 1; NaN if there are no data."""
+        """Total variation 1/2 sum abs(h - p) v over the bins, 0 to 1; NaN if there are no data.
+
+        h is the histogram, p the mean density in a bin and v the volume of a bin.
+        """
         if self.histogram is None:
             return float("nan")
         merge = self.cells.num // self.histogram.shape[0]
@@ -73,7 +77,9 @@ class StationaryDensity:
 def stationary_density(
     sde: SDE, cells: BoxCells, observations: Observations | None, inside: Array | None
 ) -> StationaryDensity:
-    """Solve the Fokker-Planck equation at rest.
+    """Solve the Fokker-Planck equation at rest: 0 = -sum_i d_i (f_i p) + 1/2 sum_ij d_i d_j (g_ij p).
+
+    d_i is the derivative along axis i and p the density. No probability crosses the walls of the box.
 
     Args:
         sde: Any equation in one or two dimensions.
@@ -101,7 +107,7 @@ def stationary_density(
 
 
 def stationary_mass(sde: SDE, cells: BoxCells) -> Float64[Array, " cells"]:
-    """Probability of each cell at rest: positive, sums to one.
+    """Probability m of each cell at rest: R' m = 0 with the rates R of the jumps, m positive, its sum one.
 
     Inverse iteration with a shift that is tiny against the fastest rate. The matrix is an M-matrix and is factorised
     without pivoting, so that no entry is ever the difference of two positive numbers: tails keep their relative size.

@@ -16,9 +16,11 @@ from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step
 
-_STEP_SHARE = 0.02  # of the box: standard deviation of one step, and its largest drift
-_PROBES, _MOST_PROBES, _ALONE = 3500, 41, 201  # nodes that are looked at to choose a step: in all, per axis, on a line
-_SMALLEST_RATE = 1e-12  # of the fastest rate out of a cell
+# of the box: standard deviation of one step, and its largest drift; by hand: fields change little over a fiftieth
+_STEP_SHARE = 0.02
+# nodes that are looked at to choose a step: in all, per axis, on a line; by hand: bounds seconds, 15³ in space
+_PROBES, _MOST_PROBES, _ALONE = 3500, 41, 201
+_SMALLEST_RATE = 1e-12  # of the fastest rate out of a cell; by hand: some thousand roundings of a float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,8 @@ def exit_time(
     num_cells: int | None = None,
 ) -> ExitTime:
     """Solve the backward equation: L u = -1 with u = 0 on the walls that let paths out.
+
+    u is the mean time from a start, and L u = sum_i f_i d_i u + 1/2 sum_ij g_ij d_i d_j u. Closed walls reflect paths.
 
     Args:
         sde: Any equation in one or two dimensions.
@@ -165,7 +169,10 @@ def simulate_exit(
 
 
 def suggested_step(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> float:
-    """A step over which paths move by about a fiftieth of the box, wherever they are."""
+    """min((s / sqrt(g))², s / abs(f)) over states and components: paths move by at most about s in such a step.
+
+    s is a fiftieth of the box. The first term bounds the noise of a step, the second its drift.
+    """
     drift, diffusion = finite_fields(
         sde, regular_grid(low, high, nodes_per_axis(sde.dim, _PROBES, _MOST_PROBES, _ALONE))
     )

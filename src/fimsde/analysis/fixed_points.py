@@ -13,15 +13,21 @@ from fimsde.shapes import Array, Bool, Float64
 
 Kind = Literal["stable node", "stable focus", "unstable node", "unstable focus", "saddle", "centre", "unclear"]
 
-_NODES, _MOST_NODES, _ALONE = 10_000, 61, 801  # of the grid on which roots are looked for: in all, per axis, on a line
-_COARSE = 10  # nodes per axis below which cells are too wide to show all roots by changes of sign
-_MORE_STARTS = 500  # of Newton's method on such grids: the nodes at which the drift is smallest
-_STEP = 1e-3  # of the box: difference quotients; a float32 network answers to about 1e-7 of its size
-_NEWTON = 30  # steps
-_LONGEST = 0.1  # of the box: a Newton step
-_CONVERGED = 1e-4  # of the box: last Newton step
-_SAME = 3e-3  # of the box: roots closer than this are one
-_UNDECIDED = 3e-3  # share of the largest eigenvalue below which a real part has no sign
+# of the grid on which roots are looked for: in all, per axis, on a line; by hand: bounds seconds
+_NODES, _MOST_NODES, _ALONE = 10_000, 61, 801
+# nodes per axis below which cells are too wide to show all roots by changes of sign; by hand: four dimensions have 10
+_COARSE = 10
+# of Newton's method on such grids: the nodes at which the drift is smallest; by hand: bounds seconds
+_MORE_STARTS = 500
+# of the box: difference quotients; a float32 network answers to about 1e-7 of its size, and central differences err
+# least for steps around its cube root, 5e-3; by hand somewhat shorter, since fields bend within a box
+_STEP = 1e-3
+_NEWTON = 30  # steps; by hand: ten of the longest cross the box, and the last ones converge quadratically
+_LONGEST = 0.1  # of the box: a Newton step; by hand: keeps an iteration near the cell it started from
+_CONVERGED = 1e-4  # of the box: last Newton step; by hand: a thirtieth of what makes two roots
+_SAME = 3e-3  # of the box: roots closer than this are one; by hand: a fifth of a cell of the grid in the plane
+# share of the largest eigenvalue below which a real part has no sign; by hand: float32 slopes err by 1e-7 / 1e-3
+_UNDECIDED = 3e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +70,7 @@ def find(
 
 
 def find_roots(sde: SDE, low: Float64[Array, " dim"], high: Float64[Array, " dim"]) -> Float64[Array, "roots dim"]:
-    """Roots of the drift inside a box, in the order of their first component.
+    """States x with f(x) = 0 inside a box, in the order of their first component.
 
     Every cell of a grid over whose corners no component keeps its sign starts a Newton iteration; where the grid is
     coarse (five dimensions and more), so do the nodes with the smallest drift. Two roots inside one cell, or roots at
@@ -110,7 +116,7 @@ def classify(eigenvalues: Array, rate: float = 0.0) -> Kind:
 def jacobian(
     sde: SDE, x: Float64[Array, "queries dim"], width: Float64[Array, " dim"]
 ) -> Float64[Array, "queries dim dim"]:
-    """Derivatives of the drift by central differences: entry (i, j) is the slope of component i along axis j."""
+    """(f_i(x + h e_j) - f_i(x - h e_j)) / 2h at entry (i, j): the slope of component i of the drift along axis j."""
     dim = x.shape[1]
     steps = np.diag(_STEP * width)  # (dim, dim)
     around = np.concatenate([x[:, None] + steps, x[:, None] - steps], axis=1)  # (queries, 2 dim, dim)

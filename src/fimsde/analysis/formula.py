@@ -10,10 +10,11 @@ import numpy as np
 from fimsde.analysis.naming import in_latex, in_text
 from fimsde.analysis.polynomials import Polynomials, Written
 
-_FEWEST_DIGITS = 3  # of a coefficient
-_ALL_DIGITS = 17
-_LONG_NUMBER = 1e6  # from here on, and below its inverse times 100, numbers are written with an exponent
-_LARGEST_INTEGER = 2**53  # that a float64 holds with all below it
+_FEWEST_DIGITS = 3  # of a coefficient; by hand: readable
+_ALL_DIGITS = 17  # tell every float64 from its neighbours (IEEE 754)
+# from here on, and below its inverse times 100, numbers are written with an exponent; by hand, below as Python does
+_LONG_NUMBER = 1e6
+_LARGEST_INTEGER = 2**53  # that a float64 holds with all below it: 53 bits (IEEE 754)
 
 Term = tuple[float, tuple[int, ...]]  # coefficient, exponents
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 _NOTATION = {"d", "t", "dt", "dW", "sqrt"}  # of formulas
 _CODE = {"np", "states", "out", "drift", "diffusion"}  # of the functions that are written
 _TAKEN = _NOTATION | _CODE | set(dir(builtins)) | set(keyword.kwlist) | set(keyword.softkwlist)
-_LONGEST = 60  # characters of an identifier
+_LONGEST = 60  # characters of an identifier; by hand: half a line of code
 _LATEX = {c: "\\" + c for c in "{}$&#_%"} | {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",

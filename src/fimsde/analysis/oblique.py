@@ -20,9 +20,11 @@ from fimsde.equations.sde import SDE, correlation
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
-_LEAST_NOISE = 1e-9  # of the largest variance rate: keeps M positive where the noise vanishes
-_LARGEST = 0.999  # correlation: nearer to one the steps e_k become longer than the grid is wide
-_ROUNDS = 200  # of Selling's algorithm; a correlation of 0.999 on cells of any shape takes fewer
+_LEAST_NOISE = 1e-9  # of the largest variance rate: keeps M positive where the noise vanishes; as in `generator`
+# correlation: nearer to one the steps e_k become longer than the grid is wide; by hand: the axes of the noise are then
+# as sqrt(1.999 / 0.001) = 45 to 1, on 100 cells
+_LARGEST = 0.999
+_ROUNDS = 200  # of Selling's algorithm; a correlation of 0.999 on cells of any shape takes fewer; by hand
 
 
 def oblique_jumps(

@@ -9,8 +9,9 @@ from scipy import stats
 from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
-LEVEL = 0.95  # of every interval and bound
-_LEAST_RANK = 1e-9  # of the diagonal: what the data know about a direction in the space of the terms
+LEVEL = 0.95  # of every interval and bound; the customary one
+# of the diagonal: what the data know about a direction in the space of the terms; by hand: a thousand ridges
+_LEAST_RANK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Doubt:
     largest: Float64[Array, " outputs"]
 
     def interval(self, component: int, term: int) -> tuple[float, float]:
-        """Where the coefficient of a term that was left out is, at `LEVEL`."""
+        """c ± z e: where the coefficient of a term that was left out is, z being the normal quantile of `LEVEL`."""
         middle, error = self.added[component, term], self.added_errors[component, term]
         reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
         return float(middle - reach), float(middle + reach)
@@ -63,11 +64,14 @@ class Polynomials:
         return int(self.exponents.sum(axis=1).max())
 
     def __call__(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries outputs"]:
-        """Values at locations relative to the origin."""
+        """sum_k c_k z^k over the monomials z^k: values at locations z relative to the origin."""
         return monomials.evaluate(z, self.degree) @ self.coefficients.T
 
     def errors_at(self, z: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """Standard errors of the field at locations relative to the origin, were it a polynomial with all terms."""
+        """sqrt(phi' C phi): standard errors of the field, were it a polynomial with all terms.
+
+        phi are the monomials at locations relative to the origin, C the covariance of the coefficients.
+        """
         if self.doubt is None:
             return np.zeros(z.shape)
         phi = monomials.evaluate(z, self.degree)
@@ -81,7 +85,7 @@ def rounded(coefficients: Float64[Array, "*lead"], digits: int) -> Float64[Array
 
 
 def root_of_inverse(gram: Float64[Array, "terms terms"]) -> Float64[Array, "terms terms"]:
-    """A matrix whose product with its transpose is the inverse."""
+    """V L^-1/2 for gram = V L V': a matrix whose product with its transpose is the inverse."""
     values, vectors = np.linalg.eigh(gram)
     return vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * values.max()))
 
@@ -92,7 +96,11 @@ def if_added(
     kept: Bool[Array, " terms"],
     coefficients: Float64[Array, " terms"],
 ) -> tuple[Float64[Array, " terms"], Float64[Array, " terms"]]:
-    """Coefficient and standard error of every other term, if it alone joins those that were kept."""
+    """(r - G c)_k / s_k and 1 / sqrt(s_k): coefficient and error of term k, if it alone joins those that were kept.
+
+    G is `gram`, r `right` and c the coefficients of the kept terms K. s_k = G_kk - G_kK G_KK^-1 G_Kk is what the terms
+    that were kept leave of term k.
+    """
     others = ~kept
     with_kept = np.linalg.solve(gram[np.ix_(kept, kept)], gram[np.ix_(kept, others)])
     own = gram.diagonal()[others] - np.sum(gram[np.ix_(kept, others)] * with_kept, axis=0)
@@ -106,7 +114,11 @@ def if_added(
 def largest_size(
     gram: Float64[Array, "terms terms"], right: Float64[Array, " terms"], weight: Float64[Array, " queries"]
 ) -> float:
-    """Root mean square that a field may have at most: its estimate plus normal errors, quantile `LEVEL`."""
+    """sqrt(q / sum of weights): root mean square that a field may have at most, with confidence `LEVEL`.
+
+    q is the quantile of non-central chi² with r' G^-1 r, the size of the estimate, and as many degrees of freedom as
+    the data know directions.
+    """
     found = max(float(right @ np.linalg.solve(gram, right)), 0.0)
     rank = np.linalg.matrix_rank(gram, tol=_LEAST_RANK * np.abs(gram).max(), hermitian=True)
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))

@@ -9,11 +9,15 @@ from fimsde.analysis.selection import Floor, fit_above, select_above
 from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float64
 
-_LEAST_SHARE = 0.1  # of the field: below it a single state costs about as much in log-likelihood as a term, ln n
-_LEAST_LEVEL = 0.01  # of the mean floor: where the field vanishes and the polynomial would not be positive
-_ROUNDING = 1e-9  # of the sum of the sizes of all terms: a value below it is one of rounding
-_MOST_WORST = 20  # states that are added at a time
-_CHUNK = 100_000  # states at a time
+# of the field: below it a single state costs about as much in log-likelihood as a term, ln n: twice the logarithm falls
+# by 10 - 1 - ln 10 = 6.7, and ln 1000 = 6.9
+_LEAST_SHARE = 0.1
+# of the mean floor: where the field vanishes and the polynomial would not be positive; by hand: little, and doubled
+_LEAST_LEVEL = 0.01
+# of the sum of the sizes of all terms: a value below it is one of rounding; by hand: that to which laws hold
+_ROUNDING = 1e-9
+_MOST_WORST = 20  # states that are added at a time; by hand: few problems to solve, and small ones
+_CHUNK = 100_000  # states at a time; by hand: bounds memory
 
 
 @dataclass(frozen=True, eq=False)

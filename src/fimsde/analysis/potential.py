@@ -19,7 +19,7 @@ from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float64
 
-_LEAST_NOISE = 1e-9  # of the largest g
+_LEAST_NOISE = 1e-9  # of the largest g; as in `generator`
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class QuasiPotential:
 
 
 def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
-    """Drift and effective potential of a one-dimensional equation on `num` nodes (Simpson's rule)."""
+    """V = -∫ f dx and Φ = ln g - ∫ 2 f / g dx of a one-dimensional equation on `num` nodes (Simpson's rule)."""
     if sde.dim != 1:
         raise ConfigError(
             f"the equation has {sde.dim} dimensions; a drift is the slope of a potential in one only. "
@@ -79,7 +79,7 @@ def potential(sde: SDE, low: float, high: float, num: int = 801) -> Potential:
 
 
 def quasi_potential(sde: SDE, cells: BoxCells) -> QuasiPotential:
-    """Minus the logarithm of the stationary density."""
+    """-ln p(x) + const for the stationary density p, with minimum 0."""
     mass = np.maximum(stationary_mass(sde, cells), np.finfo(np.float64).tiny)
     values = -np.log(mass).reshape((cells.num,) * cells.dim)
     return QuasiPotential(cells.axes, values - values.min())

@@ -25,15 +25,21 @@ from fimsde.equations.sde import SDE, correlation, is_diagonal
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Float64, Int
 
-_MOST_POINTS = 5000  # states at which the fields are read
-_LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this
-_FAR = 1.0  # ranges between the data and zero beyond which the formula is written around the mean
-_EXACT = 1e12  # weight of a field without data, against its mean square: keeps all that rounding does not explain
-_RIDGE = 1e-12  # of the diagonal: for terms that the data cannot tell apart
-_FEWEST_DIGITS, _MOST_DIGITS = 3, 17  # of a coefficient in writing
-_MOST_TERMS = 500  # per component: a minute of search; cubic terms in eight dimensions are 165
-_LEAST_SPREAD = 1e-3  # 1 - rho² of noise that is taken for the same
-_ROUNDING = 0.01  # of the root mean square of a field: what rounded coefficients may change
+_MOST_POINTS = 5000  # states at which the fields are read; by hand: bounds seconds
+_LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this; by hand: a hundred average steps
+# ranges between the data and zero beyond which the formula is written around the mean; by hand: powers stay readable
+_FAR = 1.0
+# weight of a field without data, against its mean square: keeps all that rounding does not explain, since a misfit of
+# sqrt(ln n / 1e12) = 3e-6 of the field pays for a term, and float32 rounds by 1e-7
+_EXACT = 1e12
+# of the diagonal: for terms that the data cannot tell apart; by hand: some thousand roundings of a float64
+_RIDGE = 1e-12
+_FEWEST_DIGITS, _MOST_DIGITS = 3, 17  # of a coefficient in writing; by hand: readable; and all of a float64 (IEEE 754)
+_MOST_TERMS = 500  # per component: a minute of search; cubic terms in eight dimensions are 165; by hand
+# 1 - rho² of noise that is taken for the same; by hand: bounds the weight of a state, as in `residuals`
+_LEAST_SPREAD = 1e-3
+# of the root mean square of a field: what rounded coefficients may change; by hand: less than errors of estimates
+_ROUNDING = 0.01
 
 
 def read_out(

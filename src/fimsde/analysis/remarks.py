@@ -6,7 +6,7 @@ from fimsde.analysis.formula import monomial, text_factors
 from fimsde.analysis.naming import in_text
 from fimsde.analysis.polynomials import LEVEL, Polynomials, Written
 
-_MOST_TERMS = 4  # in a sentence; `left_out` has all of them
+_MOST_TERMS = 4  # in a sentence; `left_out` has all of them; by hand: the length of a line or two
 _LITTLE = 0.5  # of the mean square of a field: what a formula that explains less leaves out is most of it
 _PERCENT = f"{100 * LEVEL:g} %"
 

@@ -17,14 +17,16 @@ from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
 from fimsde.tabulate import table_around
 
-REPLICATES = 20
-_SUBSTEPS = 4  # per gap; one where no table makes steps cheap
-_MOST_POINTS = 200_000  # simulated over all replicates in one dimension, half as many with each one more: seconds
-_LONGEST = 20_000  # points of a path that are replayed, likewise
-_MOST_HALVINGS = 3  # from four dimensions on the same number of points
-_FAR = 100.0  # ranges away from the data at which a path has diverged
-_MOST_LAGS = 2000
-_REGULAR = 0.01  # gaps that differ by less than this share are equal
+REPLICATES = 20  # of them 90 % leave one on either side, the fewest that show such a band
+_SUBSTEPS = 4  # per gap; one where no table makes steps cheap; by hand: a quarter of the error of one Euler step
+# simulated over all replicates in one dimension, half as many with each one more: seconds; by hand
+_MOST_POINTS = 200_000
+_LONGEST = 20_000  # points of a path that are replayed, likewise; by hand
+_MOST_HALVINGS = 3  # from four dimensions on the same number of points; by hand: enough of them to look at
+# ranges away from the data at which a path has diverged; by hand: no path returns from there within a picture
+_FAR = 100.0
+_MOST_LAGS = 2000  # by hand: bounds memory, and more than a picture resolves
+_REGULAR = 0.01  # gaps that differ by less than this share are equal; by hand: lags are then times to 1 %
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +116,10 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
 def autocorrelation(
     values: Float64[Array, "points dim"], path_starts: Int[Array, " paths_plus_1"], num_lags: int
 ) -> Float64[Array, "lags dim"]:
-    """Correlation of each component with itself k rows later in the same path, k = 0 to num_lags - 1.
+    """c_k / c_0 with c_k = mean((x_i - m) (x_i+k - m)), for every component and k = 0 to num_lags - 1.
 
-    The mean is that of all rows; products are averaged over all pairs at their distance. NaN if nothing is known.
+    m is the mean of all rows. Products are averaged over all pairs of a path that are k rows apart; NaN if nothing is
+    known.
     """
     mean = np.nanmean(values, axis=0) if np.isfinite(values).any() else np.zeros(values.shape[1])
     total, pairs = np.zeros((num_lags, values.shape[1])), np.zeros((num_lags, values.shape[1]))

@@ -16,11 +16,15 @@ from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE, correlation, is_diagonal, noise_factor, whiten
 from fimsde.shapes import Array, Bool, Float64
 
-LAGS = (1, 2, 4, 8, 16)  # steps of history in the Markov test
-_ALIKE = 1e-12  # spread of residuals, as a share of their mean, that is rounding
+# steps of history in the Markov test; by hand: doubled, so that five tests see short and long memory
+LAGS = (1, 2, 4, 8, 16)
+# spread of residuals, as a share of their mean, that is rounding; by hand: some thousand roundings of a float64
+_ALIKE = 1e-12
 _LEAST_KURTOSIS = -2.0  # excess of any law; that of two equal values
-_LEAST_SPREAD = 1e-3  # share of independent noise: no combination of components is taken for more certain than this
-_LEAST_NOISE = 1e-3  # of the mean variance rate: no step is taken for more certain than this
+# share of independent noise: no combination of components is taken for more certain than this; by hand
+_LEAST_SPREAD = 1e-3
+# of the mean variance rate: no step is taken for more certain than this; by hand: a thousand average steps
+_LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,7 @@ class Evidence:
 
 
 def residuals(sde: SDE, observations: Observations) -> Residuals:
-    """Residuals of all observed steps."""
+    """r = L^-1 ((dy - f dtau) / sqrt(g_ii dtau)) of all observed steps; g is not near zero in any."""
     steps = to_transitions(observations)
     drift, diffusion = finite_fields(sde, steps.y)
     g = np.maximum(diffusion**2, _LEAST_NOISE * np.mean(diffusion**2, axis=0))
@@ -76,7 +80,10 @@ def residuals(sde: SDE, observations: Observations) -> Residuals:
 
 
 def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
-    """Ljung and Box's test over the first lags; `size` is the autocorrelation at the lag where it is largest."""
+    """Q = sum_k n_k rho_k² against chi²: Ljung and Box's test; `size` is the largest autocorrelation.
+
+    rho_k is the autocorrelation over k steps, n_k the number of pairs behind it, and k runs over the first lags.
+    """
     n, dim = r.values.shape
     mean, spread = r.values.mean(axis=0), r.values.std(axis=0)
     centred = np.where(_are_alike(r), 0.0, r.values - mean) / np.where(spread > 0, spread, 1.0)
@@ -92,7 +99,10 @@ def autocorrelation(r: Residuals, lags: int = 10) -> Evidence:
 
 
 def non_normality(r: Residuals) -> Evidence:
-    """D'Agostino and Pearson's test of skewness and kurtosis; `size` is the excess kurtosis."""
+    """K² = z_s² + z_k² against chi² with two degrees of freedom: D'Agostino and Pearson's test.
+
+    z_s and z_k are skewness and kurtosis as standard normal numbers; `size` is the excess kurtosis.
+    """
     alike = np.flatnonzero(_are_alike(r))  # which nothing normal is
     if len(alike):
         return Evidence(_LEAST_KURTOSIS, 0.0, int(alike[0]))
@@ -102,10 +112,11 @@ def non_normality(r: Residuals) -> Evidence:
 
 
 def memory(r: Residuals) -> Evidence:
-    """Does what happened in the last steps predict the next residual? If the state is all that matters, it does not.
+    """z = sum_i s_i r_i / sqrt(sum_i s_i² r_i²): do the last steps predict the next residual?
 
-    For each of `LAGS` the next residual is correlated with the sum of the residuals over that many steps before it;
-    sums of such products are martingales, so that their standardised values are normal. `size` is the correlation.
+    If the state is all that matters, they do not. s_i is the sum of the residuals over the steps before residual r_i,
+    for each number of steps in `LAGS`; sums of such products are martingales, so that their standardised values
+    are normal. `size` is the correlation.
     """
     n, dim = r.values.shape
     scores, sizes = np.zeros((2, len(LAGS), dim))
@@ -125,7 +136,7 @@ def memory(r: Residuals) -> Evidence:
 
 
 def measurement_noise(r: Residuals) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"], Float64[Array, " dim"]]:
-    """Standard deviation of the measurement noise in the units of the data, its share of a step, and p-values.
+    """sqrt(-mean(d_i d_i+1)) of increments d: the deviation of the measurement noise, its share of a step, p-values.
 
     Noise in an observation moves one increment up and the next one down: the covariance of neighbouring increments
     is minus its variance. One-sided, per component.

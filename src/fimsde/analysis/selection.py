@@ -13,15 +13,20 @@ from scipy.optimize import nnls
 from fimsde.shapes import Array, Bool, Float64
 
 Criterion = Callable[[Bool[Array, " terms"]], float]
-_MOST_CUTS = 300  # states at which a polynomial is held above its floor
-_MARGIN = 1e-6  # of the floor, by which it is held above
-_INFEASIBLE = 1e-9  # what non-negative least squares leaves of one if no polynomial is above the floor
+_MOST_CUTS = 300  # states at which a polynomial is held above its floor; by hand: bounds seconds
+_MARGIN = 1e-6  # of the floor, by which it is held above; by hand: more than rounding, less than is seen
+# what non-negative least squares leaves of one if no polynomial is above the floor: zero but for rounding; by hand
+_INFEASIBLE = 1e-9
 
 
 def select(
     gram: Float64[Array, "terms terms"], right: Float64[Array, " terms"], penalty: float
 ) -> Bool[Array, " terms"]:
-    """The terms with the smallest criterion that single additions and removals reach, from all terms and from none."""
+    """The terms S with the smallest penalty num(S) - r_S' G_SS^-1 r_S that single additions and removals reach.
+
+    G is `gram`, r is `right` and num(S) the number of terms. The second part is what the best
+    coefficients gain; searches start from all terms and from none.
+    """
 
     def criterion(kept: Bool[Array, " terms"]) -> float:
         solution = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
@@ -83,7 +88,7 @@ def fit_above(
     kept: Bool[Array, " terms"],
     floor: Floor,
 ) -> Float64[Array, " terms"] | None:
-    """Coefficients with the smallest misfit above the floor, zero for terms not kept; None if there are none.
+    """The c with the smallest c' G c - 2 r' c and phi c >= level, zero for terms not kept; None if there are none.
 
     Lawson and Hanson's least-distance problem, with the states at which the floor was broken added one by one.
     """

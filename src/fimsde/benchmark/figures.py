@@ -18,10 +18,11 @@ from fimsde.methods import Method
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import simulation_seed
 
+# Shades 900 and 700 of the palette of Tailwind CSS 1.
 _TRUTH = "#1a202c"
 _COLOURS = ("#c05621", "#2b6cb0", "#2f855a", "#6b46c1", "#b7791f", "#c53030")
-_ARROWS = 16  # per axis
-_DRAWN = 8  # paths
+_ARROWS = 16  # per axis; by hand: they do not touch
+_DRAWN = 8  # paths; by hand: as many can be followed
 
 
 def fields_and_paths(task: Task, methods: Sequence[Method]) -> Figure:

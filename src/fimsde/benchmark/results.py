@@ -14,7 +14,7 @@ from fimsde.files.write import write_file
 from fimsde.metrics.likelihood import TransitionLikelihood
 from fimsde.metrics.vector_field import FieldError
 
-_FORMAT = 1  # raise when older files no longer mean the same
+_FORMAT = 1  # a count: raise when older files no longer mean the same
 T = TypeVar("T")
 
 

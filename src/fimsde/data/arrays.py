@@ -14,6 +14,7 @@ import numpy as np
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Bool, Float64, Int, Shaped
 
+# by definition of the units
 _NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _NANOSECONDS |= {"D": 24 * _NANOSECONDS["h"], "W": 7 * 24 * _NANOSECONDS["h"]}
 TIME_UNITS = tuple(_NANOSECONDS)

@@ -10,7 +10,8 @@ from fimsde.data.transitions import Transitions
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float64
 
-_MOST_ROWS = 100_000  # observations in which a linear relation is looked for; all others are compared with it
+# observations in which a linear relation is looked for; all others are compared with it; by hand: bounds memory
+_MOST_ROWS = 100_000
 
 
 def refuse_degenerate(observations: Observations, steps: Transitions) -> None:

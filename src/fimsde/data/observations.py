@@ -17,9 +17,11 @@ from fimsde.data.grid import regular_grid
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
-MIN_TRANSITIONS = 2
-ROUNDING_STEPS = 16  # a component whose range is below this many rounding steps is constant
-_RESOLUTION = 1e-3  # warn when the central 90 % of a component span less than this share of its standard deviation
+MIN_TRANSITIONS = 2  # the fewest that have a spread
+# a component whose range is below this many rounding steps is constant; by hand: four bits tell no law of noise
+ROUNDING_STEPS = 16
+# warn when the central 90 % of a component span less than this share of its standard deviation; by hand
+_RESOLUTION = 1e-3
 
 Missing = Literal["error", "drop"]
 Layout = Literal["long", "wide"]

@@ -12,9 +12,10 @@ from fimsde.data.transitions import Transitions
 from fimsde.errors import ConfigError, InvalidObservationsError, ObservationTypeError
 from fimsde.shapes import Array, Bool, Float, Float64
 
-_MAX_POINTS = 4096  # states kept to measure distances to
-_MAX_RADII = 512  # of them, states whose own distances set the radius
-_SHARE_INSIDE = 0.99  # of the observed states
+_MAX_POINTS = 4096  # states kept to measure distances to; by hand: bounds time and memory
+# of them, states whose own distances set the radius; by hand: bounds time, and five are beyond the quantile
+_MAX_RADII = 512
+_SHARE_INSIDE = 0.99  # of the observed states; by hand: a few outliers support nothing
 
 
 def to_locations(x: Any, dim: int) -> Float64[Array, "queries dim"]:

@@ -24,7 +24,7 @@ _FIRST_LINE = 2  # of a CSV file, after the header
 _PARQUET = (".parquet", ".pq")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
-_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones
+_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones; by hand: the length of a line or two
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)

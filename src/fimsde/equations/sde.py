@@ -19,7 +19,8 @@ from fimsde.shapes import Array, Float, Float64
 Field = Callable[[Float[Array, "queries dim"]], Float[Array, "queries dim"]]
 CorrelationField = Callable[[Float[Array, "queries dim"]], Float[Array, "queries dim dim"]]
 Fields = tuple[Float[Array, "queries dim"], Float[Array, "queries dim"]]  # drift and diffusion
-_ROUNDING = 1e-8  # by which entries and eigenvalues of a correlation matrix may miss their bounds
+# by which entries and eigenvalues of a correlation matrix may miss their bounds; by hand: numbers of eight digits
+_ROUNDING = 1e-8
 
 
 @runtime_checkable
@@ -114,8 +115,11 @@ def correlated_noise(
 
 
 def nearest_correlation(rho: Float64[Array, "*lead dim dim"]) -> Float64[Array, "*lead dim dim"]:
-    """Symmetric matrices with ones on the diagonal, made correlation matrices: negative eigenvalues become zero, and
-    the diagonal one again. Matrices that are correlations already stay as they are."""
+    """P_ij / sqrt(P_ii P_jj) with P = V max(L, 0) V', for symmetric matrices V L V' with ones on the diagonal.
+
+    Negative eigenvalues become zero, and the diagonal one again. Matrices that are correlations already stay as they
+    are.
+    """
     bounded = np.clip(rho, -1.0, 1.0)
     if rho.shape[-1] < 3:
         return bounded

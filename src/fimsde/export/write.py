@@ -25,9 +25,11 @@ from fimsde.model.fim import FIMSDE
 from fimsde.simulate import simulate
 
 DESCRIPTION = "export.json"
-TOLERANCE = 1e-4  # of the largest value: sums of float32 in another order, with a wide margin
+# of the largest value: sums of float32 in another order, with a wide margin: by hand, a thousand roundings of 1e-7
+TOLERANCE = 1e-4
 FORMATS: tuple[Format, ...] = get_args(Format)
-_TRACED, _CHECKED = (160, 12), ((90, 1), (301, 37))  # observations and locations
+# observations and locations; by hand: small, and no two lengths alike
+_TRACED, _CHECKED = (160, 12), ((90, 1), (301, 37))
 _QUERY = "queries"
 
 

@@ -17,7 +17,7 @@ from fimsde.files.write import write_file
 from fimsde.metrics.signature import SelfGram, SignatureKernel, self_gram
 from fimsde.shapes import Array, Float
 
-_FORMAT = 1  # raise when a change of the kernel changes its numbers
+_FORMAT = 1  # a count: raise when a change of the kernel changes its numbers
 
 
 def cached_self_gram(

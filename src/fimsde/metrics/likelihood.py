@@ -12,7 +12,8 @@ from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE, correlation, is_diagonal, noise_factor, whiten
 from fimsde.errors import InvalidObservationsError
 
-_SINGULAR = 1e-7  # pivot of a correlation below which it is singular: the root of the rounding of its entries
+# pivot of a correlation below which it is singular: the root of the rounding of its entries, 1.5e-8, and some more
+_SINGULAR = 1e-7
 _FARTHEST = 38.0  # standard deviations: erfc(39 / sqrt(2)) is zero in double precision, erfc(38 / sqrt(2)) is not
 
 

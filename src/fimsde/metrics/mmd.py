@@ -17,7 +17,8 @@ from fimsde.metrics.gram_cache import cached_self_gram
 from fimsde.metrics.signature import SignatureKernel, cross_gram, self_gram
 from fimsde.shapes import Array, Bool, Float, Float64
 
-_ROUNDING = 1e-12  # estimates closer than this share of the largest kernel value differ by rounding only
+# estimates closer than this share of the largest kernel value differ by rounding only; by hand: some thousand of it
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ def mmd(
     cache: str | os.PathLike[str] | None = None,
     threads: int = 1,
 ) -> MMD:
-    """Compare model paths with reference paths, in the units they have.
+    """MMD² = mean_i≠j k(x_i, x_j) + mean_i≠j k(y_i, y_j) - 2 mean_ij k(x_i, y_j), in the units the paths have.
+
+    x are reference paths, y model paths and k is the signature kernel.
 
     Args:
         reference: Observed paths.
@@ -163,6 +166,6 @@ def _pooled_statistic(pooled: Array, is_reference: Bool[Array, "labels paths"]) 
 
 
 def _p_value(found: float, relabelled: Float64[Array, " labels"], largest: float) -> float:
-    """Rank of the estimate among its relabellings, to which the labelling found belongs; ties count against it."""
+    """(1 + N) / (1 + M): N of M relabellings have at least the estimate; ties, and the labelling found, count too."""
     at_least = int(np.sum(relabelled >= found - _ROUNDING * largest))
     return (1 + at_least) / (1 + len(relabelled))

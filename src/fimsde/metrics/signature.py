@@ -17,7 +17,7 @@ from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.metrics.signature_kernels import LANES, LEVELS, signature_levels
 from fimsde.shapes import Array, Float, Float64, Int
 
-_SELF_KERNEL_FLOOR = 1e-12  # the paper's; levels of a path that hardly moves are not blown up to 1
+_SELF_KERNEL_FLOOR = 1e-12  # the paper's (KSig's); levels of a path that hardly moves are not blown up to 1
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ class SelfGram:
 def self_gram(
     paths: Float[Array, "paths times dim"], kernel: SignatureKernel | None = None, *, threads: int = 1
 ) -> SelfGram:
-    """Kernel of all pairs inside one set; every pair is computed once. `threads` does not change the result."""
+    """mean_k K_k(x, y) / sqrt(K_k(x, x) K_k(y, y)) over levels k, for all pairs inside one set.
+
+    K_k is level k before normalisation. Every pair is computed once; `threads` does not change the result.
+    """
     kernel = kernel or SignatureKernel()
     num = len(paths)
     levels = level_gram(paths, paths, [np.arange(i, num) for i in range(num)], kernel, threads=threads)

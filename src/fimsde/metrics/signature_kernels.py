@@ -26,10 +26,11 @@ from numba.extending import intrinsic
 from fimsde.compiler import njit
 from fimsde.shapes import Array, Float64, Int
 
-LEVELS = 5  # a constant, because the compiler has to unroll the level loop to vectorise over lanes
-LANES = 16  # wide enough for any vector unit; a shorter loop would be unrolled into scalar code instead
-_TILE = 32  # columns per tile: 4 levels * 16 lanes * 32 columns of float64 are 16 kB
-_SUMS = (LEVELS - 1) * LANES
+LEVELS = 5  # the paper's; a constant, because the compiler has to unroll the level loop to vectorise over lanes
+LANES = 16  # wide enough for any vector unit; a shorter loop would be unrolled into scalar code instead; by hand
+# columns per tile: 4 levels * 16 lanes * 32 columns of float64 are 16 kB, half of a first-level cache of 32 kB
+_TILE = 32
+_SUMS = (LEVELS - 1) * LANES  # column sums of a cell: levels 1 to LEVELS - 1 of every lane
 
 # Fused multiply-add may be used, reordering of sums may not: `_exp_minus` rounds by adding and subtracting 1.5 * 2^52.
 _compile = njit(cache=True, nogil=True, fastmath={"contract"})
@@ -119,10 +120,11 @@ def _static_row(point: Array, others: Array, start: int, width: int, is_rbf: boo
             out[u] = _exp_minus(out[u])
 
 
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts; the first has 21 zero bits at its end, so that
+_LOG2_E = 1.4426950408889634  # 1 / ln 2
+_LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts (fdlibm's); the first has 21 zero bits at its end, so that
 _LN2_LOW = 1.90821492927058770002e-10  # a whole number times it is exact
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest whole number in the low bits of the sum
+# Taylor's coefficients; the first one left out, r^13 / 13!, is below 2e-16 for |r| <= ln(2) / 2
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = (1.0 / factorial(k) for k in range(2, 13))
 
 

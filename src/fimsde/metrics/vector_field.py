@@ -8,7 +8,8 @@ from fimsde.equations.sde import SDE, correlation, is_diagonal
 from fimsde.errors import InvalidObservationsError
 from fimsde.shapes import Array, Float, Float64
 
-_CONSTANT = 1e-20  # a field whose variance is below this share of its mean square is constant up to rounding
+# a field whose variance is below this share of its mean square is constant up to rounding; by hand: 1e-10 of its size
+_CONSTANT = 1e-20
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class FieldError:
 
 
 def field_error(estimate: SDE, truth: SDE, x: Float[Array, "queries dim"]) -> FieldError:
-    """Compare two equations at the locations x.
+    """mean (f_e - f)² and mean (sqrt(g_e) - sqrt(g))² of an estimate e over the locations x and the components.
 
     On the nodes of a grid this is the paper's number, which counts regions no data ever reached as much as others. At
     the observed points (`Observations.values`) every region has the weight the data give it.

@@ -14,7 +14,8 @@ from fimsde.plots.style import Picture
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
-_DEPTH = 10.0  # of a quasi-potential that colours resolve: e^-10 of the largest density
+# of a quasi-potential that colours resolve: e^-10 of the largest density; by hand: rarer states are never seen
+_DEPTH = 10.0
 
 
 @matplotlib.rc_context(style.LOOK)

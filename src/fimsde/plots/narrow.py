@@ -9,10 +9,10 @@ from matplotlib.gridspec import GridSpec
 
 from fimsde.plots import style
 
-WIDTH = style.WIDTH / 2  # inches
-_LEGIBLE = 1.25  # a figure wider than this many narrow ones is too small in their place
-_LINE = 48  # characters of a heading
-_COLUMNS = 2  # of a legend
+WIDTH = style.WIDTH / 2  # inches: one column of two
+_LEGIBLE = 1.25  # a figure wider than this many narrow ones is too small in their place; by hand: 8.5 points become 6.8
+_LINE = 48  # characters of a heading; by hand: as many fit
+_COLUMNS = 2  # of a legend; by hand: as many fit
 
 
 def is_wide(figure: Figure) -> bool:

@@ -20,12 +20,14 @@ from fimsde.plots.style import Picture
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Bool, Float, Float64
 
-WIDEN = 0.05  # of the range of the data, on every side
-_NODES = 61  # per axis of a map
-_BAND_NODES = 25  # per axis of the map of the band, whose fields are evaluated once per resample
-_SHOWN = (2, 98)  # percent of the supported values that the colours resolve
-_ELLIPSES = 7  # per axis of the plane
-_MOST_DOTS = 1500  # observed states drawn
+WIDEN = 0.05  # of the range of the data, on every side; by hand: points do not touch the frame
+_NODES = 61  # per axis of a map; by hand: smooth to the eye, within seconds
+# per axis of the map of the band, whose fields are evaluated once per resample; by hand: bounds seconds
+_BAND_NODES = 25
+# percent of the supported values that the colours resolve; by hand: extremes at the edge do not fade the rest
+_SHOWN = (2, 98)
+_ELLIPSES = 7  # per axis of the plane; by hand: they do not touch
+_MOST_DOTS = 1500  # observed states drawn; by hand: the map stays visible under them
 
 Extent = tuple[float, float, float, float]  # ends of the horizontal, then of the vertical axis
 

@@ -9,11 +9,11 @@ from fimsde.plots import style
 from fimsde.plots.style import Picture
 from fimsde.shapes import Array, Float64
 
-_DRAWN = 12  # paths, if there are several
-_MOST_POINTS = 4000  # of a path; more cannot be told apart
-_BINS = 50
-_LEVEL = 0.9  # share of the replicates between the ends of a band
-_FADED = 0.05  # a correlation that stays below is over
+_DRAWN = 12  # paths, if there are several; by hand: as many can be followed
+_MOST_POINTS = 4000  # of a path; more cannot be told apart: 7.2 inches have 2160 dots at 300 per inch; by hand
+_BINS = 50  # by hand: the look of a histogram
+_LEVEL = 0.9  # share of the replicates between the ends of a band; that of all bands
+_FADED = 0.05  # a correlation that stays below is over; by hand: hardly above zero in the picture
 
 
 @matplotlib.rc_context(style.LOOK)

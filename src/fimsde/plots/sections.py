@@ -15,8 +15,8 @@ from fimsde.plots.style import Picture
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Bool, Float64
 
-WIDEN = 0.05  # of the range of the data, on both sides
-_NODES, _ALONE = 81, 241  # of a curve: one of several, and a single one
+WIDEN = 0.05  # of the range of the data, on both sides; by hand: curves do not end at the frame
+_NODES, _ALONE = 81, 241  # of a curve: one of several, and a single one; by hand: smooth to the eye
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,13 @@ from matplotlib.patches import Patch
 
 from fimsde.shapes import Array, Bool, Float
 
-# Okabe and Ito's palette
+# Okabe and Ito's palette, and greys by hand
 OBSERVED, ESTIMATE, SIMULATED, TRUTH = "#555555", "#0072B2", "#D55E00", "#000000"
 UNSUPPORTED = "#e9e9e9"
 SIZES, SIGNED = "viridis", "PuOr_r"  # colour maps: of sizes, and of values with a sign
-WIDTH = 7.2  # inches: both columns of a journal, and a page with margins
+WIDTH = 7.2  # inches: both columns of a journal (Nature's 183 mm), and a page with margins
 
-LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn
+LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn; sizes by hand: 7.5 points and more
     "font.size": 8.5,
     "axes.labelsize": 8.5,
     "axes.titlesize": 9,
@@ -38,10 +38,11 @@ LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn
     "lines.linewidth": 1.4,
     "text.parse_math": False,  # names come from users' files: a dollar sign is a dollar sign
 }
-_LONGEST = 20  # characters of a name in a label
-_LONGEST_LINE = 30  # characters of a label before its unit goes to a line of its own
-_SHORTEST = 0.02  # unsupported stretches shorter than this share of the axis are not told apart
-_MOST_TICKS = 600  # of a rug
+_LONGEST = 20  # characters of a name in a label; by hand: as many fit beside an axis
+_LONGEST_LINE = 30  # characters of a label before its unit goes to a line of its own; by hand: as many fit
+# unsupported stretches shorter than this share of the axis are not told apart; by hand: shades do not flicker
+_SHORTEST = 0.02
+_MOST_TICKS = 600  # of a rug; by hand: more would run into one bar
 _NAME_AND_UNIT = re.compile(r"^(?P<name>.*\S)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]$")
 
 

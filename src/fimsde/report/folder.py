@@ -18,8 +18,9 @@ from fimsde.report.page import Page, make_page, num_steps
 from fimsde.results.result import Result
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
-_NODES, _MOST_NODES, _ALONE = 1700, 41, 201  # of the grid in fields.csv: in all, per axis, on a line
-_EXTRA = 2  # steps of the bar beside the report
+# of the grid in fields.csv: in all, per axis, on a line; by hand: 41² in the plane, bounds seconds
+_NODES, _MOST_NODES, _ALONE = 1700, 41, 201
+_EXTRA = 2  # steps of the bar beside the report: "grid" and "save"
 
 
 @dataclass(frozen=True)

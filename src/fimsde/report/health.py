@@ -9,12 +9,14 @@ from fimsde.data.observations import Observations
 from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.shapes import Array, Float64, Int
 
-_FEW = 128  # transitions: the smallest context models were trained on
-_STANDING = 0.05  # share of steps without any movement that is worth a word
-_FEW_VALUES = 50  # distinct values of a component: coarse
-_LONG = 5.0  # times the median gap
-_TIED = 1e-6  # smallest against largest singular value of the states in units of their deviations
-_JUMP = 10.0  # robust standard deviations between a step and its neighbours
+_FEW = 128  # transitions: the smallest context models were trained on, the paper's
+_STANDING = 0.05  # share of steps without any movement that is worth a word; by hand: noise never stands still
+_FEW_VALUES = 50  # distinct values of a component: coarse; by hand
+_LONG = 5.0  # times the median gap; by hand: a hole, not an uneven clock
+# smallest against largest singular value of the states in units of their deviations; by hand: a copy of seven digits
+_TIED = 1e-6
+# robust standard deviations between a step and its neighbours; by hand: no normal record is long enough to show one
+_JUMP = 10.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from fimsde.report.findings import STEPS, Findings, Progress, find
 from fimsde.results.result import Result
 
 SIGNATURE = '<meta name="generator" content="fimsde '  # in every page: how one of ours is known
-_SECTIONS = 8
+_SECTIONS = 8  # of `_sections`, counted
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fimsde.report.formulas import formula_block, left_out_text, terms
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
-_DIGITS = 4
+_DIGITS = 4  # of numbers in tables; by hand: readable
 _NO_BREAK, _MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 _CITATION = """\
 Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \

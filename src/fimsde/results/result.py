@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
 FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"]
 Refit = Callable[[Observations, int], SDE]
-_NODES, _MOST_NODES, _ALONE = 3500, 41, 401  # where a formula without data is fitted: in all, per axis, on a line
+# where a formula without data is fitted: in all, per axis, on a line; by hand: bounds seconds
+_NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,9 +28,9 @@ from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
-FORMAT_VERSION = 1  # raised when versions before could not read what is written
+FORMAT_VERSION = 1  # a count: raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
-_PROBES = 16  # states at which the answers are remembered; by hand
+_PROBES = 16  # states at which the answers are remembered; by hand: enough to notice another model, few to store
 # of the size of the fields: other processors and libraries round differently, and a change of the model shows; by hand
 _SAME = 1e-3
 

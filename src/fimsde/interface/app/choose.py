@@ -11,7 +11,7 @@ from fimsde.interface.columns import Column, guess, objections
 from fimsde.plots import BandSettings
 
 NO_PATH, NO_CLOCK = "one path", "none: a constant gap"
-MOST = 3  # components of a state: what the bundled model reads
+MOST = 3  # components of a state: what the bundled model reads, the paper's three
 _SEPARATORS = {"comma": None, "semicolon": ";", "tab": "tab", "space": " "}
 _DECIMALS = {"point": None, "comma": ","}
 _MISSING = {"refuse the table": "error", "leave the observation out": "drop"}

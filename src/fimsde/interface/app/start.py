@@ -13,7 +13,7 @@ from fimsde.errors import ConfigError
 ADDRESS = "127.0.0.1"  # the loop-back address: reached from this machine only
 _OLDEST = (1, 62)  # version of streamlit that keeps foreign pages out; the extra `app` asks for the same
 _FIRST, _TRIED = 8501, 100  # ports: streamlit's own, and as many after it; by hand
-_PATIENCE = 5.0  # seconds; by hand
+_PATIENCE = 5.0  # seconds that a server has to end; by hand
 _GLANCE = 0.2  # seconds between looks at a server that is starting; by hand
 
 
