@@ -10,15 +10,16 @@ than the data they stand for, by the factor sqrt(19 / 20). The median, because a
 altogether. Coverage is measured by benchmarks/band_coverage.py.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
 
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
-from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
 # By hand: Student's 90 % quantile for 20 units is 5 % above the normal one; short blocks depend on each other.
@@ -49,6 +50,47 @@ class Band:
     level: float
     resamples: int
     skipped: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Redraws:
+    """Estimates of data that were drawn again, kept for further calls: draw i of a seed depends on (seed, i) alone.
+
+    Attributes:
+        observations: The data.
+        refit: The method, from observations and a seed to an equation.
+    """
+
+    observations: Observations
+    refit: Callable[[Observations, int], SDE]
+    _kept: dict[int, list[SDE | None]] = field(default_factory=dict, repr=False)
+    _told: set[tuple[int, int]] = field(default_factory=set, repr=False)  # of which it was said that some failed
+
+    def take(self, resamples: int, seed: int) -> tuple[SDE | None, ...]:
+        """The first of these estimates; None for a draw that cannot be estimated: a component does not move in it."""
+        if not (isinstance(resamples, int | np.integer) and resamples >= 2):
+            raise ConfigError(f"resamples is {resamples!r}; expected a whole number, at least 2.")
+        kept = self._kept.setdefault(seed, [])
+        for i in range(len(kept), resamples):
+            drawn = resample(self.observations, np.random.default_rng([seed, i]))
+            try:
+                kept.append(self.refit(drawn, i))
+            except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
+                kept.append(None)
+        return tuple(kept[:resamples])
+
+    def band(self, centre: SDE, x: Float64[Array, "queries dim"], level: float, resamples: int, seed: int) -> Band:
+        """The band around an estimate; says once how many draws could not be estimated."""
+        band = make_band(self.take(resamples, seed), centre, x, level, num_units(self.observations))
+        if band.skipped and (seed, resamples) not in self._told:
+            self._told.add((seed, resamples))
+            warnings.warn(
+                f"{band.skipped} of {resamples} redraws of the data could not be estimated (a component does not move "
+                "in them, perhaps); the band is made of the others.",
+                DataWarning,
+                stacklevel=3,
+            )
+        return band
 
 
 def resample(observations: Observations, rng: np.random.Generator) -> Observations:

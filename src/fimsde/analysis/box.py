@@ -1,12 +1,13 @@
 """Where an analysis looks: a box, and the fields inside it."""
 
+import warnings
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
-from fimsde.errors import ConfigError, InvalidObservationsError
+from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64
 
 Corner = float | Float[Array, " dim"]
@@ -100,3 +101,17 @@ def finite_fields(
             f"{len(x)} locations (a negative variance rate, perhaps). Choose a smaller box, or another method."
         )
     return drift, diffusion
+
+
+def warn_outside(x: Float64[Array, "queries dim"], inside: Bool[Array, " queries"], stacklevel: int) -> None:
+    """Warn if data support not all locations."""
+    outside = np.flatnonzero(~inside)
+    if len(outside):
+        i = outside[0]
+        warnings.warn(
+            f"{len(outside)} of {len(x)} locations are outside the data (the first is index {i}, "
+            f"{np.array2string(x[i], precision=4)}): the values there are extrapolated. "
+            "inside(x) tells which; fields(x) does not warn.",
+            DataWarning,
+            stacklevel=stacklevel,
+        )

@@ -1,6 +1,5 @@
 """Result: an equation with the data behind it and a way to fit it again; all analyses are its methods."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
-from fimsde.analysis import band as bands
 from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
-from fimsde.analysis.band import Band
-from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls
+from fimsde.analysis.band import Band, Redraws
+from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
 from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
@@ -29,7 +27,7 @@ from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
-from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
+from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -192,31 +190,14 @@ class Result:
             resamples: Number of times the data are drawn again and estimated.
             seed: Seed of the draws.
         """
-        drawn = self.resampled(resamples, seed)
-        band = bands.make_band(drawn, self, to_locations(x, self.dim), level, bands.num_units(self._data("a band")))
-        if band.skipped and (seed, resamples) not in self._told:
-            self._told.add((seed, resamples))
-            warnings.warn(
-                f"{band.skipped} of {resamples} redraws of the data could not be estimated (a component does not move "
-                "in them, perhaps); the band is made of the others.",
-                DataWarning,
-                stacklevel=2,
-            )
-        return band
+        return self._redraws.band(self, to_locations(x, self.dim), level, resamples, seed)
 
     def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE | None, ...]:
         """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept.
 
         None for a draw that cannot be estimated, for instance because a component does not move in it.
         """
-        if not (isinstance(resamples, int | np.integer) and resamples >= 2):
-            raise ConfigError(f"resamples is {resamples!r}; expected a whole number, at least 2.")
-        kept = self._draws.setdefault(seed, [])
-        observations = self._data("a band")
-        for i in range(len(kept), resamples):
-            drawn = bands.resample(observations, np.random.default_rng([seed, i]))
-            kept.append(self._refitted_or_none(drawn, i))
-        return tuple(kept[:resamples])
+        return self._redraws.take(resamples, seed)
 
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
         """States at which the drift vanishes, with their stability.
@@ -391,23 +372,12 @@ class Result:
         normaliser = fit_normaliser(transitions)
         return normaliser, fit_support(normaliser.transitions(transitions))
 
-    def _refitted_or_none(self, observations: Observations, seed: int) -> SDE | None:
-        try:
-            return self._refitted(observations, seed)
-        except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
-            return None
-
     def _cells(self, box: Box | None, num_cells: int | None) -> BoxCells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
     @cached_property
-    def _draws(self) -> dict[int, list[SDE | None]]:
-        return {}
-
-    @cached_property
-    def _told(self) -> set[tuple[int, int]]:
-        """Draws of which it was said that some could not be estimated."""
-        return set()
+    def _redraws(self) -> Redraws:
+        return Redraws(self._data("a band"), self._refitted)
 
     def _data(self, purpose: str) -> Observations:
         if self.observations is None:
@@ -419,13 +389,4 @@ class Result:
         return self.observations
 
     def _warn_if_outside(self, x: Float64[Array, "queries dim"]) -> None:
-        outside = np.flatnonzero(~self.inside(x))
-        if len(outside):
-            i = outside[0]
-            warnings.warn(
-                f"{len(outside)} of {len(x)} locations are outside the data (the first is index {i}, "
-                f"{np.array2string(x[i], precision=4)}): the values there are extrapolated. "
-                "inside(x) tells which; fields(x) does not warn.",
-                DataWarning,
-                stacklevel=3,
-            )
+        warn_outside(x, self.inside(x), stacklevel=4)
