@@ -258,6 +258,16 @@ def test_the_exit_time_is_that_of_simulated_paths_and_not_that_of_independent_no
     assert abs(independent - simulated.mean) > allowed
 
 
+def test_independent_noise_leaves_a_box_at_the_same_time_on_both_kinds_of_grid():
+    """A correlation of next to nothing takes the grid of oblique jumps, none that of straight ones: both tend to the
+    exact time with the square of the cells, here 0.5894 for a Brownian motion in the middle of a square of side 2."""
+    walk = FunctionSDE(2, np.zeros_like, np.ones_like)
+    nearly = CorrelatedSDE(walk, np.array([[1.0, 1e-9], [1e-9, 1.0]]))
+    for sde in (walk, nearly):
+        found = fimsde.result(sde).exit_time(SQUARE, num_cells=40).at(np.zeros((1, 2)))[0]
+        assert found == pytest.approx(0.58937, rel=2e-3)
+
+
 def test_a_brownian_motion_with_one_noise_leaves_a_square_as_on_a_line():
     """Components that move alike: leaving [-1, 1]² from (0, 0) is leaving [-1, 1] from 0, mean time 1 / sigma². The
     grid takes correlations above 0.999 for 0.999."""
@@ -428,6 +438,13 @@ def test_fixed_points_in_five_dimensions_are_found_where_cells_are_wide():
     points = fimsde.result(wells).fixed_points((np.full(5, -1.6), np.full(5, 1.7)))
     found = {tuple(np.round(point.x).astype(int)) for point in points}
     assert len(found) == len(points) > 200
+
+
+def test_three_roots_inside_one_wide_cell_are_found():
+    """Zero and ±0.1 lie between the nodes at ±0.2 of six per axis: the nodes beside them start the search."""
+    close = FunctionSDE(5, lambda x: np.where(np.arange(5) == 0, x * (0.01 - x**2), -x), np.ones_like)
+    points = fimsde.result(close).fixed_points((np.full(5, -1.0), np.full(5, 1.0)))
+    np.testing.assert_allclose([point.x[0] for point in points], [-0.1, 0.0, 0.1], atol=1e-6)
 
 
 def test_noise_drawn_for_a_path_keeps_its_rows_apart():
