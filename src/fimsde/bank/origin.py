@@ -8,32 +8,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import comb
 
 import numpy as np
 
 from fimsde.bank import monomials
 from fimsde.bank.posterior import Posterior
 from fimsde.bank.subset_kernels import average_at_places
+from fimsde.data.grid import nodes_per_axis
 from fimsde.shapes import Array, Float64
 
 # The search was made as small as costs no accuracy on development seeds: docs/training-log.md, "All models instead of
 # a few" (24 places in full for 60, within three standard deviations, five halvings for six: errors 0.462 for 0.460).
 _REACH = 2.25  # standard deviations from the mean within which origins are looked for, on each axis
 _FARTHEST = 3.0  # the same in all
-_PER_AXIS = {1: 31, 2: 13, 3: 5}  # places of the grid
+_PLACES, _PER_AXIS = 169, 31  # of the grid: in all, and on a line
 _ROUNDS = 5  # halvings of the spacing around the best place
-_MOST_FREE = {1: 4, 2: 10, 3: 6}  # terms that models may have or not: all but in three dimensions, for their cost
+_ALL_FREE, _MOST_FREE = 10, 6  # terms that models may have or not: all if a cubic has so many, else six, for the cost
 _FIRST_LOOK = 5  # the same, when the whole grid is looked at for the first time
 _WINDOW = 6.0  # log evidence that a place may lack to the best one at the first look
 _MOST_PLACES = 24  # places of the grid that are looked at again
 _NARROWEST = 1e-200  # variance of coefficients of data that do not move
 _TIE = 1e-6  # differences of log evidence below this are rounding
-SEARCH = (  # all that decides the averages besides priors and data, as text
-    f"reach {_REACH:g} {_FARTHEST:g}, grid {_PER_AXIS}, rounds {_ROUNDS}, free {_MOST_FREE}, "
-    f"first look {_FIRST_LOOK} within {_WINDOW:g} of {_MOST_PLACES}"
-)
 
 _Averages = tuple[Float64[Array, "places scales shares"], Float64[Array, "places scales shares dim terms"]]
+
+
+def _num_per_axis(dim: int) -> int:
+    return nodes_per_axis(dim, _PLACES, _PER_AXIS)
+
+
+def _most_free(dim: int) -> int:
+    num_terms = comb(dim + 3, 3)  # of a cubic
+    return num_terms if num_terms <= _ALL_FREE else _MOST_FREE
+
+
+_READ = (1, 2, 3)  # dimensions of the models so far
+SEARCH = (  # all that decides the averages besides priors and data, as text
+    f"reach {_REACH:g} {_FARTHEST:g}, grid { {dim: _num_per_axis(dim) for dim in _READ} }, rounds {_ROUNDS}, "
+    f"free { {dim: _most_free(dim) for dim in _READ} }, first look {_FIRST_LOOK} within {_WINDOW:g} of {_MOST_PLACES}"
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,7 @@ def sparse_averages(
         return average_at_places(post.precision, right, slabs[:num_scales], odds, most_free, *shifts, places)
 
     def average_fully(places: Float64[Array, "places dim"]) -> _Averages:
-        return average(places, _MOST_FREE[dim], len(scales))
+        return average(places, _most_free(dim), len(scales))
 
     if origin is not None:
         scores, found = average_fully(origin[None])
@@ -128,7 +142,7 @@ def _around_the_best(
     A place stands for its share of the volume.
     """
     dim = places.shape[1]
-    spacing = 2 * _REACH / (_PER_AXIS[dim] - 1)
+    spacing = 2 * _REACH / (_num_per_axis(dim) - 1)
     around, highest = places[0], -np.inf
     scores, averages = [], []
     for turn in range(_ROUNDS + 1):
@@ -153,7 +167,7 @@ def _weighted(
 @cache
 def _grid(dim: int) -> Float64[Array, "places dim"]:
     """Places around the mean of the data, in normalised coordinates."""
-    axis = np.linspace(-_REACH, _REACH, _PER_AXIS[dim])
+    axis = np.linspace(-_REACH, _REACH, _num_per_axis(dim))
     places = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     return places[np.linalg.norm(places, axis=1) <= _FARTHEST]
 
