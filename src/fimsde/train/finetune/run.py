@@ -50,22 +50,7 @@ def finetune(
     until: int | None = None,
     options: RunOptions | None = None,
 ) -> Finetuned[EstimatedSDE]:
-    """Adapt a model to observations. The model that is passed stays as it is.
-
-    A part of the observations is held out; the weights that predict it best are kept. If none predict it better than
-    chance would, by `config.min_z` standard errors, the model is returned as it was. Ctrl-C ends training and keeps the
-    best weights so far.
-
-    Args:
-        model: A model, or the folder of its weights; None for the weights that come with the package.
-        observations: What `fimsde.read` returns.
-        config: How; by default 100 iterations of what suits the data.
-        out: Folder for weights, curve, log and checkpoints; by default nothing is kept on disk. The same call after a
-            kill at any moment gives the same bytes as an undisturbed one.
-        resume: Insist on going on with the run in `out`: it is an error if none was begun there.
-        until: Stop after so many of the iterations, a multiple of `validation_interval`, as an interrupt would.
-        options: Progress bar and TensorBoard.
-    """
+    """As `fimsde.finetune`, which has the arguments; `sde` of what is returned is the equation alone."""
     config, options = config or FinetuneConfig(), options or RunOptions(unit=" iterations")
     if out is None:
         if resume:
