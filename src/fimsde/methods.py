@@ -142,9 +142,9 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "pysindy":
             return _function(name, "PySINDy", peers_pysindy.fit, peers_pysindy.STLSQ)
         case "sfi-linear":
-            return _function(name, "SFI, linear", peers_sfi.fit, peers_sfi.LINEAR)
+            return sfi(peers_sfi.LINEAR)
         case "sfi-parametric":
-            return _function(name, "SFI, parametric", peers_sfi.fit, peers_sfi.PARAMETRIC)
+            return sfi(peers_sfi.PARAMETRIC)
         case "ours":
             return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
         case "ours-origin":
@@ -162,6 +162,11 @@ def _function(name: str, title: str, fit: Callable, settings: object) -> Method:
 
 def _fit(fit: Callable, settings: object, observations: Observations, seed: int) -> SDE:
     return fit(observations, settings, seed)
+
+
+def sfi(settings: peers_sfi.SFISettings) -> Method:
+    """Stochastic Force Inference with settings of one's own."""
+    return _function(f"sfi-{settings.estimator}", f"SFI, {settings.estimator}", peers_sfi.fit, settings)
 
 
 def fim(folder: str | Path) -> Method:

@@ -155,7 +155,9 @@ GALLERY = {
             *("blowtorch", "Blowtorch", _double_well, lambda x: np.sqrt(np.maximum(1 + 0.3 * x, 0)), (0.5,)),
             *(0.01, 50_000, 10, 200),
         ),
-        GallerySystem("limit_cycle", "Limit cycle", _limit_cycle, _constant(0.1, 0.1), (0.5, 0.0), 0.05, 4000, 20, 5000),
+        GallerySystem(
+            "limit_cycle", "Limit cycle", _limit_cycle, _constant(0.1, 0.1), (0.5, 0.0), 0.05, 4000, 20, 5000
+        ),
         GallerySystem(
             *("muller_brown", "Müller-Brown", _muller_brown, _constant(0.5, 0.5), (-0.5, 1.5), 0.01, 15_000, 10, 500),
             drift_degree=5,  # the gradient of a potential of degree six
@@ -165,7 +167,9 @@ GALLERY = {
             *(0.005, 50_000, 10, 500),
             correlation=_ring_correlation,
         ),
-        GallerySystem("driven_trap", "Driven trap", _driven_trap, _constant(0.5, 0.5), (0.0, 0.0), 0.01, 320_000, 4, 500),
+        GallerySystem(
+            "driven_trap", "Driven trap", _driven_trap, _constant(0.5, 0.5), (0.0, 0.0), 0.01, 320_000, 4, 500
+        ),
         GallerySystem(
             *("lorenz", "Lorenz", _lorenz, _constant(5.0, 5.0, 5.0), (1.0, 1.0, 1.0), 0.005, 2000, 10, 2000),
             drift_degree=2,
