@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,7 +127,7 @@ def bench(
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
 
 
-def _refuse(experiment: str, options: dict[str, object]) -> None:
+def _refuse(experiment: str, options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value:
             raise ConfigError(f"{name} was given, but {experiment} has no use for it; leave it out.")
