@@ -46,7 +46,7 @@ class Score:
         diffusion: The same of sqrt(g).
         relative_drift: Divided by the variance of the true drift, component by component.
         num_negative: Values of the diffusion that came from a negative g; they enter as 0.
-        nmse_drift: SFI's error of the drift.
+        nmse_drift: SFI's error of the drift; None if the estimate is zero everywhere, so that there is no such number.
         nmse_diffusion: SFI's error of the diffusion.
         rate_ratio: Mean g over the mean of the true g, per component.
         noise_ratio: Estimated variance of the measurement noise over the true one, per component; None if the method
@@ -106,8 +106,12 @@ def specialised(method: Method, case: Case, sample: Sample) -> Method:
 
 def suite_code(suite: Suite, method: str) -> str:
     """Digest of what decides the numbers of a method on a suite."""
-    places = ("systems/samples.py", _SYSTEMS[suite], "benchmark/suites/cases.py", "benchmark/suites/measure.py")
-    return digest_of((*SHARED, *places, *own_places(method)))
+    return digest_of((*SHARED, *suite_places(suite), *own_places(method)))
+
+
+def suite_places(suite: Suite) -> tuple[str, ...]:
+    """The modules that decide the data of a suite and what is measured on them, beside those of all suites."""
+    return "systems/samples.py", _SYSTEMS[suite], "benchmark/suites/cases.py", "benchmark/suites/measure.py"
 
 
 def _compared(score: Score, fitted: SDE, sample: Sample) -> Score:
@@ -117,28 +121,29 @@ def _compared(score: Score, fitted: SDE, sample: Sample) -> Score:
         error = field_error(fitted, sample.truth, x)
         nmse_drift, nmse_diffusion = sfi_errors(fitted, sample.truth, x)
         rates = [np.mean(_rate(sde, x), axis=0) for sde in (fitted, sample.truth)]
-    if not np.isfinite([error.drift, nmse_drift, nmse_diffusion]).all():
-        return replace(score, failure=f"error of the drift {error.drift}, of the diffusion {nmse_diffusion}")
+    if not np.isfinite([error.drift, error.diffusion]).all():
+        return replace(score, failure=f"the error of the drift is {error.drift}, of the diffusion {error.diffusion}")
     return replace(
         score,
         drift=error.drift,
         diffusion=error.diffusion,
         relative_drift=error.relative_drift,
         num_negative=error.num_negative,
-        nmse_drift=nmse_drift,
-        nmse_diffusion=nmse_diffusion,
+        nmse_drift=nmse_drift if np.isfinite(nmse_drift) else None,
+        nmse_diffusion=nmse_diffusion if np.isfinite(nmse_diffusion) else None,
         rate_ratio=(rates[0] / rates[1]).tolist(),
         noise_ratio=_noise_ratio(fitted, sample),
     )
 
 
 def sfi_errors(estimate: SDE, truth: SDE, x: Float64[Array, "queries dim"]) -> tuple[float, float]:
-    """NMSE_F and NMSE_D, above, at locations. A negative g counts as 0."""
+    """NMSE_F and NMSE_D, above, at locations. A negative g counts as 0. Infinite if the estimate is zero everywhere."""
     drift, true_drift = estimate.drift(x), truth.drift(x)
     half_rate, true_half_rate = _rate(estimate, x) / 2, _rate(truth, x) / 2
     a = 2 * true_half_rate.mean(axis=0)
-    nmse_drift = np.sum((drift - true_drift) ** 2 / a) / np.sum(drift**2 / a)
-    nmse_diffusion = np.sum(((half_rate - true_half_rate) / a) ** 2) / np.sum((half_rate / a) ** 2)
+    with np.errstate(divide="ignore", invalid="ignore"):  # an estimate of zero
+        nmse_drift = np.sum((drift - true_drift) ** 2 / a) / np.sum(drift**2 / a)
+        nmse_diffusion = np.sum(((half_rate - true_half_rate) / a) ** 2) / np.sum((half_rate / a) ** 2)
     return float(nmse_drift), float(nmse_diffusion)
 
 

@@ -27,7 +27,7 @@ def run_suite(
     quick: bool = False,
     renew: bool = False,
 ) -> Results:
-    """Measure methods on a suite, one after the other, and store every score as soon as it is known.
+    """Measure methods on a suite, data set after data set, and store every score as soon as it is known.
 
     Args:
         suite: One of `SUITES`.
@@ -45,10 +45,11 @@ def run_suite(
     todo = {m.name: _missing(m, wanted, Path(out), renew) for m in methods}
     if any(todo.values()):
         check_place(Path(out), "--out")
-    for method in methods:
-        file = scores_file(Path(out), suite, seed, method)
-        for case in tqdm(todo[method.name], desc=f"{suite}, {method.name}", disable=None):
-            score = measure(case, method, load(case))
+    for case in tqdm([c for c in wanted if any(c in missing for missing in todo.values())], desc=suite, disable=None):
+        sample = load(case)
+        for method in (m for m in methods if case in todo[m.name]):
+            score = measure(case, method, sample)
+            file = scores_file(Path(out), suite, seed, method)
             write_scores(file, method, read_scores(file) | {_key(case): score})  # another process may have added some
     return stored(suite, methods, out=out, seed=seed, systems=systems)
 
@@ -81,10 +82,10 @@ def other_code(suite: Suite, results: Results) -> list[str]:
     return lines
 
 
-def _missing(method: AnyMethod, wanted: Sequence[Case], out: Path, renew: bool) -> list[Case]:
+def _missing(method: AnyMethod, wanted: Sequence[Case], out: Path, renew: bool) -> set[Case]:
     scores = read_scores(scores_file(out, wanted[0].suite, wanted[0].seed, method))
     code = suite_code(wanted[0].suite, method.name)
-    return [c for c in wanted if _key(c) not in scores or (renew and scores[_key(c)].code != code)]
+    return {c for c in wanted if _key(c) not in scores or (renew and scores[_key(c)].code != code)}
 
 
 def _key(case: Case) -> Key:

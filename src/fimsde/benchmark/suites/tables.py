@@ -6,8 +6,8 @@ In each row, that is for each system and setting:
     best specialist   = the one with the smallest such error in the row
     ratio             = geometric mean of ours / the best specialist's over the data sets that both have
 
-Data sets on which a method failed are left out of its means; their number stands beside in brackets. Times are medians,
-so that the compilation before the first fit of a process does not count.
+Data sets on which a method gave no such number are left out of its means; how many stands beside in brackets. Times are
+medians, so that the compilation before the first fit of a process does not count.
 """
 
 from collections.abc import Callable, Sequence
@@ -187,7 +187,7 @@ def _mean(values: dict[int, float]) -> float | None:
 
 
 def _mean_text(scores: dict[tuple[str, str, int], Score], row: Row, value: Value) -> str:
-    failed = sum(s.failure is not None for s in _scores(scores, row))
+    failed = sum(value(s) is None for s in _scores(scores, row))
     return _number(_mean(_values(scores, row, value))) + (f" ({failed} failed)" if failed else "")
 
 
