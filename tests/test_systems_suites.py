@@ -111,7 +111,9 @@ def test_random_cubic_systems_are_cubic():
         np.testing.assert_allclose(np.diff(values, 4, axis=0), 0.0, atol=1e-9 * np.abs(values).max())
 
 
-def test_both_gaps_of_a_random_cubic_are_of_one_system_and_its_noise_is_a_share_of_the_range():
+def test_both_gaps_of_a_random_cubic_are_of_one_system_and_its_noise_is_a_share_of_the_range(monkeypatch):
+    monkeypatch.setattr("fimsde.systems.random_cubic.LENGTH", 500)
+    monkeypatch.setattr("fimsde.systems.random_cubic._PRERUN", 2.0)
     near, far = (cubic_sample("coupled_wells", gap, 1, seed=DEV_SEED) for gap in (0.01, 0.1))
     gaps = [np.diff(s.observations.times).mean() for s in (near, far)]
     np.testing.assert_allclose(gaps[1], 10 * gaps[0])
