@@ -84,7 +84,7 @@ def fit_with_inference(observations: Observations, settings: SFISettings = PARAM
 
 
 def _select_diffusion(inference: Any) -> None:
-    """PASTIS on the diffusion; SFI refuses where the covariance it needs is not positive definite, or nothing is left."""
+    """PASTIS on the diffusion; SFI fails if a covariance is not positive definite or no term is left."""
     try:
         inference.sparsify_diffusion()
     except (RuntimeError, ValueError) as error:
