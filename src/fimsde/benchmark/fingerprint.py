@@ -18,7 +18,8 @@ UNKNOWN = "unknown"  # of results stored before there were fingerprints
 PACKAGE = Path(__file__).parent.parent
 
 MEASURED = (  # for every method: the data, and what is measured on them
-    *("data", "systems", "equations", "simulate.py", "metrics"),
+    *("data", "equations", "simulate.py", "metrics"),
+    *("systems/canonical.py", "systems/lorenz.py", "systems/out_of_class.py", "systems/real_world.py"),
     *("benchmark/tasks.py", "benchmark/measure.py"),
 )
 MODEL = ("bank", "model", "estimation.py")  # the prior is for training only: what it taught is in the weights
@@ -42,10 +43,14 @@ DECIDES = {  # of a method with this name, or with this name and more words afte
 @lru_cache
 def fingerprint(method: str, package: Path = PACKAGE) -> str:
     """The digest of what decides the numbers of a method; of one that is not ours, the data and the measures alone."""
+    return digest_of((*MEASURED, *own_places(method)), package)
+
+
+def own_places(method: str) -> tuple[str, ...]:
+    """The modules and folders of a method: those of the longest name in the table that its name begins with."""
     words = method.split("-")
     names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
-    own = next((DECIDES[name] for name in names if name in DECIDES), ())
-    return digest_of((*MEASURED, *own), package)
+    return next((DECIDES[name] for name in names if name in DECIDES), ())
 
 
 def digest_of(places: tuple[str, ...], package: Path = PACKAGE) -> str:
