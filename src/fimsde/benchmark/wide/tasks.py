@@ -22,7 +22,7 @@ class Column:
 
     Attributes:
         noise_std: Standard deviation of the measurement noise as a share of half the range of each component.
-        gap: Time between observations: 0.05 ("fine") or 0.3 ("coarse") natural times of the system.
+        gap: Time between observations: 0.1 ("fine") or 0.5 ("coarse") natural times of the system.
         length: Observations in all.
     """
 

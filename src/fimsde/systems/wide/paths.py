@@ -6,7 +6,7 @@ The natural time of a system is one over the largest rate of its components,
 
 with means and standard deviations s over a trial path: what drift and noise move in a unit of time, as a share of the
 spread. It is 1 / (3 theta) for dx = -theta x dt + sigma dW, and the time of a radian (but a factor 2^(1/2)) on a cycle.
-Observations are 0.05 (fine) or 0.3 (coarse) of it apart: 15 to 1500 natural times at 300 to 5000 observations.
+Observations are 0.1 (fine) or 0.5 (coarse) of it apart: 30 to 2500 natural times at 300 to 5000 observations.
 
 A draw whose trial path leaves the finite range, hardly moves, or would need very small steps, is drawn again, from the
 stream of the next attempt: the systems depend on family, draw and seed alone.
@@ -27,10 +27,10 @@ from fimsde.systems.wide.family import Drawn, Family
 
 DRAWS = 10  # of every family in a report; estimator comparisons are means over them
 LENGTHS = (300, 1000, 5000)  # observations of a data set: what users have, what they wish, and the paper's number
-FINE, RATIO = 0.05, 6  # gap in natural times, and how many of them make a coarse gap; by hand: see above
+FINE, RATIO = 0.1, 5  # gap in natural times, and how many of them make a coarse gap; by hand: see above
 # by hand: 20 000 steps of 0.002, of which the second half is read; rates of all families are between 0.3 and 50
 _TRIAL_DT, _TRIAL_STEPS = 0.002, 20_000
-_LEAST_STEPS, _MOST_STEPS = 5, 30  # of the simulation in a fine gap; by hand: midpoint steps turn by 1 % or less
+_LEAST_STEPS, _MOST_STEPS = 8, 40  # of the simulation in a fine gap; by hand: midpoint steps turn by 1 % or less
 _SLOPE = 0.1  # by which the drift may turn in one step, for 95 % of the states; by hand, likewise
 _ATTEMPTS = 100  # by hand: all families are far from needing them
 _FARTHEST = 1e3  # a path that gets there is on its way to infinity; all families live within a hundred
