@@ -29,6 +29,9 @@ DECIDES = {  # of a method with this name, or with this name and more words afte
     "fim": MODEL,
     "ours-finetuned": (*MODEL, "train/finetune", "train/config.py", "train/loop.py", "train/losses.py"),
     "kramers-moyal": ("baselines/kramers_moyal.py", LIBRARY),
+    "sparse-cubic": ("baselines/sparse_cubic.py", LIBRARY),
+    "gp-increments": ("baselines/gp_increments.py", "baselines/radial.py"),
+    "gp-weak": ("baselines/gp_weak.py", "baselines/gp_increments.py", "baselines/radial.py", "bank"),
     "bisde": ("baselines/bisde.py", "baselines/msbl.py", LIBRARY),
     "sparsegp": ("baselines/sparse_gp.py", "baselines/gaussian_process.py", LIBRARY),
     "latentsde": (
