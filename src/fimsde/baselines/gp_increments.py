@@ -131,8 +131,6 @@ def _fit_drift(
 ) -> SmoothField:
     """The process of the largest evidence, given the variances g dtau of the increments."""
     grid = sizes(float(g.mean() / dtau.sum()), float(g.mean() / dtau.mean()))
-    found = [
-        (posterior((phi * (dtau / g)[:, None]).T @ phi, phi.T @ (dy / g), grid), basis) for basis, phi in features
-    ]
+    found = [(posterior((phi * (dtau / g)[:, None]).T @ phi, phi.T @ (dy / g), grid), basis) for basis, phi in features]
     weights, basis = max(found, key=lambda pair: pair[0].gain)
     return SmoothField(basis, weights.mean)

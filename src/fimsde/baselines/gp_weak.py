@@ -2,9 +2,10 @@
 
     sum over windows of z (dL - ∫ w f dt) = noise of known covariance,    f = linear + a Gaussian process
 
-dL is the weighted increment of a window, and z are instruments at a place before it. Without measurement noise a window is a single step with the trapezoidal rule; with noise it is a hat
-function over as many steps as the noise demands, and functions of noisy states are replaced by others whose expectation
-is right (see `radial.RadialBasis`). All lengths are judged on the same instruments, so that evidences can be compared.
+dL is the weighted increment of a window, and z are instruments at a place before it. Without measurement noise a window
+is a single step with the trapezoidal rule; with noise it is a hat function over as many steps as the noise demands, and
+functions of noisy states are replaced by others whose expectation is right (see `radial.RadialBasis`). All lengths are
+judged on the same instruments, so that evidences can be compared.
 """
 
 from dataclasses import dataclass
@@ -144,9 +145,7 @@ def _fill(
         increment, before, centre = (np.empty((len(rows), dim)) for _ in range(3))
         integral, unused = np.empty((len(rows), terms)), np.empty((len(rows), terms))
         time = series.dtau[rows]
-        window_kernels.fill_steps(
-            series.y, time, features, rows, coarse, increment, integral, unused, before, centre
-        )
+        window_kernels.fill_steps(series.y, time, features, rows, coarse, increment, integral, unused, before, centre)
         return (increment, time, before, np.append(np.diff(rows) == 1, False)), integral
     num = window_kernels.count_windows(series.path_starts, m)
     increment, before, at, centre = (np.zeros((num, dim)) for _ in range(4))

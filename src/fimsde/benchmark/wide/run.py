@@ -55,13 +55,15 @@ def run_wide(
     check_place(folder, "--out")
     tasks = wide_tasks(families, seed=seed, draws=draws, every=every, quick=quick)
     files = {(m.name, t.family): _open(folder, m, t.family, seed) for t in tasks for m in chosen}
-    codes = {m.name: fingerprint(m.name) if renew else None for m in chosen}
-    missing = [(m, t) for t in tasks for m in chosen if not files[m.name, t.family].has(t, codes[m.name])]
+    codes = {m.name: fingerprint(m.name) for m in chosen}  # now: the files may change while this runs
+    missing = [
+        (m, t) for t in tasks for m in chosen if not files[m.name, t.family].has(t, codes[m.name] if renew else None)
+    ]
     with _saved_in_the_end(folder) as changed:
         for method, task in tqdm(missing, desc="wide", disable=None):
             stored = files[method.name, task.family]
             result = measure(task, method, load(task, cache))
-            stored.rows[task.draw, task.column] = (result, fingerprint(method.name))
+            stored.rows[task.draw, task.column] = (result, codes[method.name])
             changed(stored)
     return list(files.values())
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Stored:
         return row is not None and code in (None, row[1])
 
 
+@lru_cache
 def fingerprint(method: str) -> str:
     """The digest of the code that decides the numbers of a method in the wide suite."""
     return digest_of((*DECIDE, *own_places(method)))

@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
 
 def bench(
     experiment: Annotated[
-        str, typer.Argument(help="canonical, lorenz, real-world, convergence, context-size, ablation or out-of-class.")
+        str,
+        typer.Argument(
+            help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class or wide."
+        ),
     ],
     methods: Annotated[
         str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,ours,fim.")
@@ -22,7 +26,11 @@ def bench(
         "bench"
     ),
     systems: Annotated[str | None, typer.Option(help="Some of the systems or series, comma-separated.")] = None,
-    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell.")] = None,
+    families: Annotated[
+        str, typer.Option(help="Of wide: development, reported, all, or some families, comma-separated.")
+    ] = "development",
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell; draws of wide.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Of wide: only every so many draws, for slow methods.")] = 1,
     iterations: Annotated[str | None, typer.Option(help="When to score along training, e.g. 500,1000.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="0 for reports; from 1000000 for development.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of the experiment.")] = False,
@@ -58,8 +66,32 @@ def bench(
     from fimsde.files.place import check_place
     from fimsde.methods import named
 
+    if experiment == "wide":
+        if adopt or figures_out or systems or iterations or data or workers > 1:
+            raise ConfigError(
+                "--adopt, --figures, --systems, --iterations, --data and --workers are not for wide; leave them out, "
+                "and choose families with --families."
+            )
+        bench_wide(
+            WideOptions(
+                methods=_words(methods) if methods else None,
+                weights=weights or [],
+                families=_words(families),
+                out=out,
+                seed=seed,
+                draws=repetitions,
+                every=every,
+                quick=quick,
+                summary=summary,
+                renew=renew,
+                as_json=as_json,
+                tables_out=tables_out,
+                cache=cache,
+            )
+        )
+        return
     if experiment not in EXPERIMENTS:
-        raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}.")
+        raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}, wide.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
         real_series=experiment in ("real-world", "convergence"),

@@ -1,4 +1,4 @@
-"""Families in one dimension. Ranges of parameters are by hand: paths stay bounded and visit what the family is about."""
+"""Families in one dimension. Ranges of parameters are by hand: paths stay bounded and visit what a family is about."""
 
 import numpy as np
 
@@ -32,9 +32,7 @@ def _double_well(rng: np.random.Generator) -> Drawn:
 def _smooth(rng: np.random.Generator) -> Drawn:
     force, size = random_smooth(rng, log_uniform(rng, 0.15, 3.0)), log_uniform(rng, 1.0, 4.0)
     noise, modulation, swing = log_uniform(rng, 0.7, 1.5), random_smooth(rng, 2.0), rng.choice([0.0, 0.3])
-    return Drawn(
-        lambda x: size * force(x) - 0.25 * cube(x), lambda x: noise * np.exp(swing * modulation(x)), (0.0,)
-    )
+    return Drawn(lambda x: size * force(x) - 0.25 * cube(x), lambda x: noise * np.exp(swing * modulation(x)), (0.0,))
 
 
 def _gene_switch(rng: np.random.Generator) -> Drawn:
@@ -71,9 +69,7 @@ def _high_degree(rng: np.random.Generator) -> Drawn:
     places = np.linspace(-1.5, 1.5, 50)[:, None]
     size = log_uniform(rng, 1.0, 3.0) / np.sqrt(np.mean(np.prod(places - roots, axis=1) ** 2))
     noise = log_uniform(rng, 0.5, 1.2)
-    return Drawn(
-        lambda x: -size * np.prod(x - roots, axis=1, keepdims=True), constant(noise), (float(roots[2]),)
-    )
+    return Drawn(lambda x: -size * np.prod(x - roots, axis=1, keepdims=True), constant(noise), (float(roots[2]),))
 
 
 def _threshold(rng: np.random.Generator) -> Drawn:
