@@ -88,8 +88,8 @@ def _directions(dim: int) -> Float64[Array, "places dim"]:
 def _paths(family: str, draw: int, seed: int, cache: Path) -> CleanPaths:
     file = cache / digest_of(_PATHS) / f"{family}-{seed}-{draw}.npz"
     try:
-        with np.load(file) as stored:
-            return CleanPaths(stored["values"], float(stored["gap"]))
+        stored = np.load(io.BytesIO(file.read_bytes()))
+        return CleanPaths(stored["values"], float(stored["gap"]))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):  # not there, or damaged: it is made again
         paths = clean_paths(family, draw, seed)
     buffer = io.BytesIO()

@@ -48,7 +48,7 @@ def run_wide(
     Returns:
         All stored results of these methods on these families, of this run and of earlier ones.
     """
-    chosen = [_with_fields(method) for method in methods]
+    chosen = [with_fields(method) for method in methods]
     if not chosen:
         raise ConfigError("no methods to run; pass at least one.")
     folder = Path(out)
@@ -68,7 +68,8 @@ def run_wide(
     return list(files.values())
 
 
-def _with_fields(method: AnyMethod) -> Method:
+def with_fields(method: AnyMethod) -> Method:
+    """The method, if it gives drift and diffusion."""
     if not isinstance(method, Method):
         raise ConfigError(f"{method.title} samples paths and gives neither drift nor diffusion. Leave it out.")
     return method

@@ -67,9 +67,9 @@ def bench(
     from fimsde.methods import named
 
     if experiment == "wide":
-        if adopt or figures_out or systems or iterations or data or workers > 1:
+        if figures_out or systems or iterations or data or workers > 1:
             raise ConfigError(
-                "--adopt, --figures, --systems, --iterations, --data and --workers are not for wide; leave them out, "
+                "--figures, --systems, --iterations, --data and --workers are not for wide; leave them out, "
                 "and choose families with --families."
             )
         bench_wide(
@@ -84,6 +84,7 @@ def bench(
                 quick=quick,
                 summary=summary,
                 renew=renew,
+                adopt=adopt,
                 as_json=as_json,
                 tables_out=tables_out,
                 cache=cache,

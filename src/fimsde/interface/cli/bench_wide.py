@@ -29,6 +29,7 @@ class WideOptions:
     quick: bool
     summary: bool
     renew: bool
+    adopt: int | None
     as_json: bool
     tables_out: Path | None
     cache: Path | None
@@ -47,6 +48,8 @@ def bench_wide(options: WideOptions) -> None:
 
     families = _families(options.families)
     names = list(options.methods or DEFAULT_METHODS) + (["fim"] if options.weights and not options.methods else [])
+    if options.adopt:
+        raise typer.Exit(_adopt(options, names, set(chosen_families(families))))
     if not options.summary:
         run_wide(
             named(names, weights=options.weights),
@@ -73,6 +76,22 @@ def bench_wide(options: WideOptions) -> None:
     if options.tables_out is not None:
         _save(options.tables_out, text)
     typer.echo(text)
+
+
+def _adopt(options: WideOptions, names: list[str], families: set[str]) -> int:
+    """Adopt stored results of each method, or say why not; the exit code."""
+    from fimsde.benchmark.wide.adopt import adopt_wide
+    from fimsde.benchmark.wide.run import with_fields
+    from fimsde.benchmark.wide.store import read_all
+    from fimsde.methods import named
+
+    stored = [file for file in read_all(options.out, options.seed) if file.family in families]
+    differs = False
+    for method in named(names, weights=options.weights):
+        found = adopt_wide(with_fields(method), stored, out=options.out, sample=options.adopt or 1, cache=options.cache)
+        typer.echo(str(found))
+        differs |= found.difference is not None
+    return int(differs)
 
 
 def _families(words: list[str]) -> "Chosen | list[str]":
