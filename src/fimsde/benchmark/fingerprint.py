@@ -29,6 +29,9 @@ DECIDES = {  # of a method with this name, or with this name and more words afte
     "fim": MODEL,
     "ours-finetuned": (*MODEL, "train/finetune", "train/config.py", "train/loop.py", "train/losses.py"),
     "kramers-moyal": ("baselines/kramers_moyal.py", LIBRARY),
+    "sparse-cubic": ("baselines/sparse_cubic.py", LIBRARY),
+    "gp-increments": ("baselines/gp_increments.py", "baselines/radial.py"),
+    "gp-weak": ("baselines/gp_weak.py", "baselines/gp_increments.py", "baselines/radial.py", "bank"),
     "bisde": ("baselines/bisde.py", "baselines/msbl.py", LIBRARY),
     "sparsegp": ("baselines/sparse_gp.py", "baselines/gaussian_process.py", LIBRARY),
     "latentsde": (
@@ -47,7 +50,10 @@ def fingerprint(method: str, package: Path = PACKAGE) -> str:
 
 
 def own_places(method: str) -> tuple[str, ...]:
-    """The modules and folders of a method itself; none if it is not ours."""
+    """The modules and folders of a method: those of the longest name in the table that its name begins with.
+
+    None if it is not ours.
+    """
     words = method.split("-")
     names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
     return next((DECIDES[name] for name in names if name in DECIDES), ())

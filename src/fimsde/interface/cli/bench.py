@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
 if TYPE_CHECKING:
     from fimsde.benchmark.suites.cases import Suite
@@ -18,7 +19,7 @@ def bench(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; gallery, "
+            help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; wide, gallery, "
             "noisy-cubic or bursts."
         ),
     ],
@@ -30,7 +31,11 @@ def bench(
         "bench"
     ),
     systems: Annotated[str | None, typer.Option(help="Some of the systems or series, comma-separated.")] = None,
-    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell.")] = None,
+    families: Annotated[
+        str, typer.Option(help="Of wide: development, reported, all, or some families, comma-separated.")
+    ] = "development",
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell; draws of wide.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Of wide: only every so many draws, for slow methods.")] = 1,
     iterations: Annotated[str | None, typer.Option(help="When to score along training, e.g. 500,1000.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="0 for reports; from 1000000 for development.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of the experiment.")] = False,
@@ -73,8 +78,34 @@ def bench(
         words = _words(methods) if methods else None
         _suite(experiment, words, weights or (), out, systems, repetitions, seed, quick, summary, renew, as_json)
         return
+    if experiment == "wide":
+        if figures_out or systems or iterations or data or workers > 1:
+            raise ConfigError(
+                "--figures, --systems, --iterations, --data and --workers are not for wide; leave them out, "
+                "and choose families with --families."
+            )
+        bench_wide(
+            WideOptions(
+                methods=_words(methods) if methods else None,
+                weights=weights or [],
+                families=_words(families),
+                out=out,
+                seed=seed,
+                draws=repetitions,
+                every=every,
+                quick=quick,
+                summary=summary,
+                renew=renew,
+                adopt=adopt,
+                as_json=as_json,
+                tables_out=tables_out,
+                cache=cache,
+            )
+        )
+        return
     if experiment not in EXPERIMENTS:
-        raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join((*EXPERIMENTS, *SUITES))}.")
+        names = ", ".join((*EXPERIMENTS, *SUITES, "wide"))
+        raise ConfigError(f"unknown experiment {experiment!r}; choose from {names}.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
         real_series=experiment in ("real-world", "convergence"),
