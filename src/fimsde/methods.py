@@ -24,6 +24,7 @@ from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.estimation import BUNDLED, estimate_sde
+from fimsde.evidence import estimate as evidence
 from fimsde.files.growing import begun
 from fimsde.files.identities import SHORT, file_hash, sha256
 from fimsde.model.fim import FIMSDE
@@ -52,6 +53,8 @@ NAMES = (
     "ours",
     "ours-origin",
     "ours-finetuned",
+    "evidence",
+    "evidence-unknown-origin",
 )
 
 _LINEAR = kramers_moyal.PolynomialSettings(drift_degree=1, diffusion_degree=0)  # linear drift, constant diffusion
@@ -174,6 +177,10 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "ours-origin":
             informed = partial(_estimate, str(BUNDLED), origin_known=True)
             return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=informed)
+        case "evidence":
+            return _function(name, "fimsde, evidence alone", evidence.fit, evidence.AUTO)
+        case "evidence-unknown-origin":
+            return _function(name, "fimsde, evidence alone, origin unknown", evidence.fit, evidence.STRICT)
         case "ours-finetuned":
             return finetuned(FinetuneConfig(), work=work)
         case _:
