@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fimsde
-from fimsde.data.tables import listing
+from fimsde.data.headers import listing
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.lock import only_one
 from fimsde.files.place import check_place

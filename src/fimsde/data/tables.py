@@ -1,10 +1,8 @@
 """Tables and files on their way to the door: frames of any library through narwhals, CSV and Parquet through pandas."""
 
-import csv
 import os
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +14,12 @@ import numpy as np
 import pandas as pd
 
 from fimsde.data.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
+from fimsde.data.headers import ARCHIVES, PARQUET, SPREADSHEETS, check_file, check_header, check_named, listing
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.files.spreadsheet import original
 from fimsde.shapes import Array, Float64, Int, Shaped
 
 _FIRST_LINE = 2  # of a CSV file, after the header
-_PARQUET = (".parquet", ".pq")
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
-_ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
-_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones; by hand: the length of a line or two
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -47,7 +42,7 @@ class Table:
 def open_table(source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None) -> Table:
     """The table in a CSV or Parquet file, or a frame as a table."""
     is_file = isinstance(source, str | os.PathLike)
-    if is_file and Path(source).suffix.lower() not in _PARQUET:
+    if is_file and Path(source).suffix.lower() not in PARQUET:
         comma, point = "," if separator is None else separator, "." if decimal is None else decimal
         return _open_csv(Path(source), time, comma, point)
     if separator is not None or decimal is not None:
@@ -78,7 +73,7 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
             return pd.read_csv(file, **options, **more)
 
     header = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
-    _check_header([original(name) for name in header])
+    check_header([original(name) for name in header])
     frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
     filled = np.flatnonzero(~frame.isna().all(axis=1))
     if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
@@ -86,26 +81,9 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
     return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line")
 
 
-def _check_header(names: list[str]) -> None:
-    """Refuse a name that stands twice: pandas would call the second column x.1, and nobody could mean it."""
-    if any("\0" in name for name in names):
-        raise InvalidObservationsError("the first line holds bytes that are no text; expected a table. Save it as CSV.")
-    for name, times_used in Counter(names).items():
-        if name and times_used > 1:
-            raise InvalidObservationsError(
-                f"the header names column {name[:40]!r} {times_used} times; expected every name once. "
-                "Rename the columns in the file."
-            )
-
-
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
-    if file.is_dir():
-        raise InvalidObservationsError(f"{str(file)!r} is a folder; expected a table. Name a file in it.")
-    if not file.exists():
-        raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
-    if not file.is_file():  # it might never end
-        raise InvalidObservationsError(f"{str(file)!r} is a pipe or a device; expected a file. Save the table first.")
-    if file.suffix.lower() in _SPREADSHEETS:
+    check_file(file)
+    if file.suffix.lower() in SPREADSHEETS:
         raise InvalidObservationsError(
             f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
         )
@@ -126,13 +104,13 @@ def _from_file(file: Path, parse: Any) -> pd.DataFrame:
     except ImportError:  # what pandas says about it has six lines
         problem = (
             "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
-            if file.suffix.lower() in _PARQUET
+            if file.suffix.lower() in PARQUET
             else "is packed in a way that this Python cannot unpack. Unpack it first"
         )
     except Exception as error:  # of five kinds of archives, each with errors of its own
         if isinstance(error, OSError) and error.errno is not None:
             problem = f"cannot be read: {error.strerror}"
-        elif file.suffix.lower() in _ARCHIVES:
+        elif file.suffix.lower() in ARCHIVES:
             problem = _about_archive(error)
         elif isinstance(error, OSError | ValueError):
             problem = f"cannot be read: {str(error).strip().rstrip('.')[:200]}"
@@ -148,29 +126,6 @@ def _about_archive(error: Exception) -> str:
     if "multiple files" in said or "zero files" in said:
         return "is an archive that holds more files than one, or none; expected one table. Unpack it first"
     return "is no complete archive of the kind that its name says. Make it again, or save the table as CSV"
-
-
-def column_names(file: Path, separator: str | None) -> list[str]:
-    """The first line of a CSV file, packed or not; none if there is no telling."""
-    if not file.is_file() or file.suffix.lower() in (*_PARQUET, *_SPREADSHEETS):
-        return []
-    try:
-        if file.suffix.lower() in _ARCHIVES:
-            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
-            head = pd.read_csv(file, sep=separator or ",", skipinitialspace=True, **options)
-            return [str(name) for name in head.iloc[0]]
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
-            return [] if any("\0" in name for name in head) else head
-    except Exception:  # about which reading the whole file says more
-        return []
-
-
-def listing(names: Sequence[str]) -> str:
-    """Names of columns for a sentence, the first of them if there are many."""
-    num = len(names) if len(names) <= _NAMED else _SOME
-    shown = ", ".join(repr(str(name)[:40]) for name in names[:num])
-    return shown if num == len(names) else f"{shown} and {len(names) - num} more"
 
 
 def raw_paths(
@@ -217,10 +172,7 @@ def _value_columns(table: Table, time: str | None, values: Sequence[str] | None,
     present = table.frame.columns
     taken = [column for column in (time, path) if column is not None]
     listed = listing(present)
-    for column in [*taken, *(values or [])]:
-        if column not in present:
-            hint = " Is the separator another sign (separator=)?" if len(present) == 1 else ""
-            raise InvalidObservationsError(f"there is no column {column!r}; the columns are {listed}.{hint}")
+    check_named(present, [*taken, *(values or [])])
     if not len(table.frame):
         raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
     chosen = list(values) if values is not None else [column for column in present if column not in taken]
@@ -230,11 +182,6 @@ def _value_columns(table: Table, time: str | None, values: Sequence[str] | None,
         raise InvalidObservationsError(
             f"no column is left for the state; the columns are {listed}. Name one (values=)."
         )
-    for column, times_used in Counter([*taken, *chosen]).items():
-        if times_used > 1:
-            raise InvalidObservationsError(
-                f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
-            )
     return chosen
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
-from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
+from fimsde.analysis import density, exit_time, fixed_points, potential, readout
 from fimsde.analysis.band import Band, Redraws
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
-from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
@@ -34,6 +33,7 @@ from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 
 if TYPE_CHECKING:
     from fimsde import Kind, Picture
+    from fimsde.analysis.check import Checks
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
 FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"]
@@ -192,12 +192,17 @@ class Result:
         """
         return self._redraws.band(self, to_locations(x, self.dim), level, resamples, seed)
 
-    def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE | None, ...]:
-        """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept.
+    def resampled(self, resamples: int = 50, seed: int = 0, *, for_band: bool = False) -> tuple[SDE | None, ...]:
+        """Estimates of redrawn data: draw i depends on (seed, i) alone. Kept.
 
         None for a draw that cannot be estimated, for instance because a component does not move in it.
+
+        Args:
+            resamples: How many.
+            seed: Seed of the draws.
+            for_band: The material of `band`: the same, but draws of very long data are smaller than these.
         """
-        return self._redraws.take(resamples, seed)
+        return self._redraws.take(resamples, seed, for_band=for_band)
 
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
         """States at which the drift vanishes, with their stability.
@@ -301,13 +306,15 @@ class Result:
             nodes = regular_grid(*to_box(box, self.dim, None), num)
         return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
-    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
+    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> "Checks":
         """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
 
         Args:
             seed: Of the simulation behind the share of extrapolation.
             progress: Called with the name of every verdict.
         """
+        from fimsde.analysis import check  # scipy's statistics take a while to import
+
         refit = None if self.refit is None else partial(self._refitted, seed=0)
         return check.check(self, self._data("check"), self.inside, refit, seed, progress)
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fimsde.data.observations import Observations, read
+from fimsde.data.headers import check_file, check_header, check_named, column_names, listing
 from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
+from fimsde.interface.cli.stages import stage
 
 if TYPE_CHECKING:
+    from fimsde.data.observations import Observations
     from fimsde.results.result import Result
 
 CLOCKS = ("t", "time")
@@ -109,8 +111,32 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def read_table(file: Path, columns: Columns) -> Observations:
+def check_columns(file: Path, columns: Columns) -> None:
+    """Refuse columns that the first line of a table has not, before anything that takes long to import."""
+    check_file(file)
+    present = column_names(file, to_separator(columns.separator))
+    asked = [name for name in (columns.time, columns.path, *(columns.value_names() or ())) if name is not None]
+    if not present:
+        return
+    try:
+        check_header([name for name in present if not name.startswith("Unnamed: ")])
+        check_named(present, asked)
+    except InvalidObservationsError as error:
+        raise InvalidObservationsError(as_options(str(error))) from None
+
+
+def check_source(source: Path, columns: Columns) -> None:
+    """The same for a table or a result, which has no columns to name."""
+    if not source.is_dir():
+        check_columns(source, columns)
+
+
+def read_table(file: Path, columns: Columns) -> "Observations":
     """The observations in a table; errors speak of options of the command line."""
+    check_columns(file, columns)
+    stage(f"reading {file}")
+    from fimsde.data.observations import read
+
     separator = to_separator(columns.separator)
     try:
         return read(
@@ -140,10 +166,12 @@ def as_options(sentence: str) -> str:
 
 def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
     """The result in a folder, or the estimate of the observations in a table."""
-    from fimsde.results.make import estimate
-
     if not source.is_dir():
-        return estimate(read_table(source, columns), find_weights(weights))
+        observations = read_table(source, columns)
+        stage("estimating")
+        from fimsde.results.make import estimate
+
+        return estimate(observations, find_weights(weights))
     if columns.is_given() or weights is not None:
         raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
     from fimsde.report.folder import SAVED
@@ -182,8 +210,6 @@ def check_bands(resamples: int, level: float) -> None:
 
 def _clock(file: Path, separator: str | None) -> str | None:
     """The column called t or time; None if this is no text, about which reading it will say more."""
-    from fimsde.data.tables import column_names, listing  # pandas takes a while to import
-
     head = column_names(file, separator)
     found = [name for name in head if name.strip().lower() in CLOCKS]
     if len(set(found)) == 1 or not head:
