@@ -6,7 +6,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fimsde._version import __version__
-from fimsde.errors import CheckpointError, ConfigError, DatasetError, DataWarning, FimsdeError, InvalidObservationsError
+from fimsde.errors import (
+    CheckpointError,
+    ConfigError,
+    DatasetError,
+    DataWarning,
+    FimsdeError,
+    GuessWarning,
+    InvalidObservationsError,
+)
 
 if TYPE_CHECKING:
     from fimsde.analysis.compare import compare
@@ -90,6 +98,7 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "CheckpointError",
     "DatasetError",
     "DataWarning",
+    "GuessWarning",
     "__version__",
 ]
 

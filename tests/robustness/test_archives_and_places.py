@@ -25,7 +25,11 @@ def refused(capsys, *arguments):
     """The one short sentence of a command that ends with exit code 2."""
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fimsde: warning: ")]
+    said = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if not line.startswith(("fimsde: warning: ", "fimsde: read as: "))
+    ]
     assert stopped.value.code == 2, said
     assert len(said) == 1
     assert len(said[0]) < 500

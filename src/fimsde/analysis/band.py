@@ -16,6 +16,7 @@ at which an estimate of finitely many numbers gets better: the m out of n bootst
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -24,6 +25,9 @@ from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # By hand: Student's 90 % quantile for 20 units is 5 % above the normal one; short blocks depend on each other.
 ENOUGH_PATHS = 20  # draw whole paths from this number on
@@ -54,6 +58,16 @@ class Band:
     level: float
     resamples: int
     skipped: int = 0
+
+    def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
+        """A row per location: its components (x1, x2, ... unless named), then the ends of both intervals of each."""
+        import pandas as pd  # takes a while to import
+
+        called = names or [f"x{j + 1}" for j in range(self.x.shape[1])]
+        parts = {"": self.x, "drift_low ": self.drift_low, "drift_high ": self.drift_high}
+        parts |= {"diffusion_low ": self.diffusion_low, "diffusion_high ": self.diffusion_high}
+        columns = {f"{what}{name}": part[:, j] for what, part in parts.items() for j, name in enumerate(called)}
+        return pd.DataFrame(columns)
 
 
 @dataclass(frozen=True, eq=False)

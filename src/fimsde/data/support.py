@@ -19,14 +19,18 @@ _SHARE_INSIDE = 0.99  # of the observed states; by hand: a few outliers support 
 
 
 def to_locations(x: Any, dim: int) -> Float64[Array, "queries dim"]:
-    """Query locations as a float64 array (queries, dim), all finite; a 1-D equation also takes the shape (queries,)."""
+    """Query locations as a float64 array (queries, dim), all finite.
+
+    One location may come as (dim,), and an equation in one dimension takes a number or the shape (queries,).
+    """
     array = _numbers(x, "x")
-    if array.ndim == 1 and dim == 1:
-        array = array[:, None]
+    if dim == 1 and array.ndim <= 1:
+        array = array.reshape(-1, 1)
+    elif array.shape == (dim,):
+        array = array[None]
     if array.ndim != 2 or array.shape[1] != dim:
-        short = " or (queries,)" if dim == 1 else ""
-        advice = " Pass x[None, :] for a single location." if array.shape == (dim,) else ""
-        raise InvalidObservationsError(f"x has shape {array.shape}; expected (queries, {dim}){short}.{advice}")
+        short = " or (queries,)" if dim == 1 else f" or ({dim},)"
+        raise InvalidObservationsError(f"x has shape {array.shape}; expected (queries, {dim}){short}.")
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         i, j = bad[0]

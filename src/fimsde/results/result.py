@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from fimsde import Kind, Picture
     from fimsde.analysis.check import Checks
 
-Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
-FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"]
+Locations = Float[Array, "queries dim"] | Float[Array, " queries"] | Sequence[float] | Sequence[Sequence[float]] | float
+FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"] | Float64[Array, ""]
 Refit = Callable[[Observations, int], SDE]
 # where a formula without data is fitted: in all, per axis, on a line; by hand: bounds seconds
 _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
@@ -48,8 +48,9 @@ class Result:
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
 
-    Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
-    component, the shape (queries,) will do.
+    Locations are arrays (queries, dim) in the units of the data; fields have the same shape. A single location (dim,)
+    will do, and if the state is a single component, the shape (queries,) or a number. What has one number per location
+    (`inside`, `uncertainty`) has the shape (queries,), (1,) for a single one.
 
     Attributes:
         sde: The equation: an `EstimatedSDE`, a fitted baseline, a textbook system, two functions.

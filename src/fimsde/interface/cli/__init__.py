@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from fimsde.errors import DataWarning, FimsdeError
+from fimsde.errors import DataWarning, FimsdeError, GuessWarning
 
 _NO_PLACE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
@@ -104,4 +104,5 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
-    typer.echo(f"fimsde: warning: {message}", err=True)
+    kind = "" if isinstance(message, GuessWarning) else "warning: "
+    typer.echo(f"fimsde: {kind}{message}", err=True)
