@@ -206,7 +206,7 @@ WRONG = {  # head, rows, options, words of the sentence
     "unsorted": (["t", "x"], [*GOOD[:30], [0.05, 0.1], *GOOD[31:]], [], "followed by 0.05 at line 32"),
     "duplicate times": (["t", "x"], [*GOOD[:30], GOOD[29], *GOOD[31:]], [], "Keep one of the two"),
     "constant": (["t", "x"], [[i, 5.0] for i in range(60)], [], "is constant"),
-    "one row": (["t", "x"], GOOD[:1], [], "at least 2 are needed"),
+    "one row": (["t", "x"], GOOD[:1], [], "at least 2 transitions are needed"),
     "no rows": (["t", "x"], [], [], "no rows"),
     "four components": (
         ["t", *"abcd"],

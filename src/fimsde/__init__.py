@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fimsde.plots import Kind as Kind
     from fimsde.plots import Picture as Picture
     from fimsde.report import write_report
+    from fimsde.report.many import estimate_many
     from fimsde.results.make import estimate, finetune, fit, result
     from fimsde.results.result import Result
     from fimsde.results.storage import load, save
@@ -50,6 +51,7 @@ _LATER = {
     "Result": "fimsde.results.result",
     "result": "fimsde.results.make",
     "estimate": "fimsde.results.make",
+    "estimate_many": "fimsde.report.many",
     "fit": "fimsde.results.make",
     "finetune": "fimsde.results.make",
     "EstimatedSDE": "fimsde.estimation",
@@ -70,6 +72,7 @@ __all__ = [  # noqa: RUF022 — in the order of the road
     "read",
     "Observations",
     "estimate",
+    "estimate_many",
     "EstimatedSDE",
     "FIMSDE",
     "finetune",

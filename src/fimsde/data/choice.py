@@ -66,6 +66,8 @@ def choose(
     asked = [name for name in (time, path, *(named or ())) if name is not None]
     if any(name not in table.frame.columns for name in asked):
         return Choice(time, path, named, time_unit)  # reading says which
+    if len(table.frame) == 1 and not has_clock:
+        raise InvalidObservationsError("the table has one row; at least 2 transitions are needed. Pass longer paths.")
     columns = look(table)
     if has_clock:
         return _beside_clock(table, columns, time, path, time_unit)
