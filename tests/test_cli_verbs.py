@@ -237,7 +237,7 @@ def test_a_wrong_table_is_one_sentence_and_nothing_is_written(case, tmp_path):
     [
         (b"", "is empty"),
         (b"t;x\n0,1;0,2\n0,3;0,4\n", "make 1 transition(s)"),
-        (b"t|x\n0|1\n", "the columns are 't|x'"),
+        (b"t|x\n0|1\n1|2\n2|5\n", "the columns are 't|x'"),
         (b"\xff\xfe\x00", "UTF-8"),
         (None, "no file"),
     ],

@@ -24,6 +24,20 @@ def short_data(stored: Stored) -> str:
     )
 
 
+def forecast(stored: Stored) -> str:
+    """CRPS of forecasts, divided by those of a random walk."""
+    numbers = stored.script("forecast")
+    methods = list(numbers["rows"][0]["ratios"])[1:]
+    ahead = " / ".join(map(str, numbers["ahead"]))
+    return markdown(
+        [f"{ahead} observations ahead", *methods],
+        [
+            [row["series"], *(" / ".join(f"{r:.2f}" for r in row["ratios"][m]) for m in methods)]
+            for row in numbers["rows"]
+        ],
+    )
+
+
 def startup(stored: Stored) -> str:
     """Waiting for the program."""
     return markdown(
@@ -183,6 +197,7 @@ TABLES = {
     "coverage-short": coverage_short,
     "speed": speed,
     "startup": startup,
+    "forecast": forecast,
     "ablation": ablation,
     "prior-structure": prior_structure,
     "prior-acceptance": prior_acceptance,

@@ -17,6 +17,7 @@ from fimsde.errors import (
 )
 
 if TYPE_CHECKING:
+    from fimsde import datasets
     from fimsde.analysis.compare import compare
     from fimsde.data.observations import Observations, read
     from fimsde.equations.changes import AffineSDE, ExpSDE, LogSDE
@@ -46,6 +47,7 @@ _LATER = {
     "SDE": "fimsde.equations.sde",
     "CorrelatedSDE": "fimsde.equations.sde",
     "FunctionSDE": "fimsde.equations.sde",
+    "datasets": "fimsde.datasets",
     "simulate": "fimsde.simulate",
     "Paths": "fimsde.simulate",
     "Result": "fimsde.results.result",
@@ -71,6 +73,7 @@ _LATER = {
 __all__ = [  # noqa: RUF022 — in the order of the road
     "read",
     "Observations",
+    "datasets",
     "estimate",
     "estimate_many",
     "EstimatedSDE",
@@ -109,7 +112,8 @@ __all__ = [  # noqa: RUF022 — in the order of the road
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'fimsde' has no attribute {name!r}")
-    value = getattr(import_module(_LATER[name]), name)
+    module = import_module(_LATER[name])
+    value = module if _LATER[name] == f"fimsde.{name}" and name != "simulate" else getattr(module, name)
     globals()[name] = value
     return value
 

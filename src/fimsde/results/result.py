@@ -27,6 +27,7 @@ from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
+from fimsde.results.forecasts import Forecasts
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -43,7 +44,7 @@ _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Forecasts):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
@@ -105,8 +106,7 @@ class Result:
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[FieldValues, FieldValues]:
         """Drift and diffusion without checks or warnings."""
-        drift, diffusion = fields_of(self.sde, x)
-        return np.asarray(drift, np.float64), np.asarray(diffusion, np.float64)
+        return tuple(np.asarray(part, np.float64) for part in fields_of(self.sde, x))  # type: ignore[return-value]
 
     def inside(self, x: Locations) -> Bool[Array, " queries"]:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`.
