@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fimsde.bank.bank import LEAST_NOISE, NOISE_DESCRIPTOR
 from fimsde.data.degenerate import refuse_degenerate
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
@@ -65,6 +66,19 @@ class EstimatedSDE:
     def dim(self) -> int:
         """State dimension."""
         return len(self.normaliser.offset)
+
+    @property
+    def noise_std(self) -> Float64[Array, " dim"] | None:
+        """sqrt(v): standard deviation of the measurement noise of each component, in the units of the data.
+
+        As read from the data, 0 where they show none; None for a model that does not read it.
+        """
+        descriptors: Tensor | None = getattr(self.context.source, "descriptors", None)
+        if descriptors is None:
+            return None
+        log_variance = descriptors[0, : self.dim, NOISE_DESCRIPTOR].double().numpy(force=True)
+        variance = np.exp(log_variance) - LEAST_NOISE
+        return self.normaliser.scale * np.sqrt(np.where(variance > LEAST_NOISE, variance, 0.0))
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
