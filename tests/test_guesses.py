@@ -112,7 +112,7 @@ def test_row_numbers_that_filtering_left_are_no_time():
 
 def test_months_follow_the_calendar_and_durations_its_mean():
     """From 15 February 2024, which has 29 days, to 1 March: half a month and a little; a year later a year more."""
-    dates = np.array(["2024-02-01", "2024-02-15T12", "2024-03-01", "2025-03-01"], "M8[h]")
+    dates = np.array(["2024-02-01", "2024-02-15T12", "2024-03-01", "2025-03-01"], "datetime64[h]")
     obs = fimsde.read(np.arange(4.0) ** 2, times=dates, time_unit="month")
     np.testing.assert_allclose(obs.times, [0, 0.5, 1, 13])
     years = fimsde.read(np.arange(4.0) ** 2, times=dates, time_unit="year")
