@@ -370,3 +370,13 @@ def test_small_linear_algebra_runs_on_one_thread_and_leaves_no_trace():
     assert blas_threads() == before
     with blas_threads_for(10**6):
         assert blas_threads() == before
+
+
+def test_an_estimate_knows_the_measurement_noise_in_the_units_of_the_data():
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
+    clean = simulate(ou, np.zeros((1, 1)), 0.02 * np.arange(4000), seed=3).values[0]
+    noisy = clean + 0.1 * np.random.default_rng(4).standard_normal(clean.shape)
+    found = estimate(read(1000 * noisy + 7, dt=0.02)).sde.noise_std
+    assert found.shape == (1,)
+    assert found[0] == pytest.approx(100, rel=0.15)
+    assert estimate(read(clean, dt=0.02)).sde.noise_std[0] < 0.03

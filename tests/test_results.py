@@ -295,3 +295,15 @@ def test_redrawing_gives_no_advice_on_the_data_again():
         warnings.simplefilter("ignore", DataWarning)
         result = fimsde.estimate(observe(num=60))
     result.band(OBS.values[:2] * 0, resamples=2)
+
+
+def test_the_score_is_the_likelihood_of_whole_paths_per_step_and_component():
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7, dim=2)
+    clean = fimsde.simulate(ou, np.zeros((1, 2)), 0.02 * np.arange(3000), substeps=10, seed=3).values[0]
+    obs = fimsde.read(clean + 0.1 * np.random.default_rng(4).standard_normal(clean.shape), dt=0.02)
+    result = fimsde.result(ou, obs)
+    np.testing.assert_allclose(result.noise_std, 0.1, rtol=0.15)
+    assert result.score(obs) == pytest.approx(result.log_likelihood(obs) / (2999 * 2))
+    assert result.score(obs) > result.score(obs, noise_std=np.zeros(2)) + 0.1
+    assert result.score(obs) > fimsde.result(OrnsteinUhlenbeck(1.5, 0.8, 2), obs).score(obs)
+    assert np.all(fimsde.result(ou).noise_std == 0)

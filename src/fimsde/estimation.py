@@ -66,6 +66,17 @@ class EstimatedSDE:
         """State dimension."""
         return len(self.normaliser.offset)
 
+    @property
+    def noise_std(self) -> Float64[Array, " dim"]:
+        """Standard deviation of the measurement noise, per component, in the units of the data, as the model read it.
+
+        Zero for a model that tells no noise from diffusion. `Result.noise_std` is the more exact one.
+        """
+        own = getattr(self.context.source, "noise_std", None)
+        if own is None:
+            return np.zeros(self.dim)
+        return self.normaliser.scale * own[0, : self.dim].double().cpu().numpy()
+
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
         return self.normaliser.undo_drift(self._answers(self.model.drift, x)[:, : self.dim])

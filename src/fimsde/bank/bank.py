@@ -25,6 +25,7 @@ from fimsde.shapes import Array, Float64
 COARSE = 2  # the reference of coarse data
 NOISY = 3.0  # score of the noise variance above which the block fit is the reference: three standard errors
 NUM_DESCRIPTORS = 15
+LOG_NOISE, LEAST_NOISE = 2, 1e-9  # the descriptor that is ln(noise variance + this)
 _LEAST_RATE = 0.1  # of the mean variance rate, in the lack of fit: as in the weights of the fits
 _KEPT = 2**23  # bytes: more than any array of a context of thousands of observations
 _MANY = 200_000  # observations from which threads of linear algebra are worth their price
@@ -206,7 +207,7 @@ def _descriptors(
         [
             np.log(scales.speed * total),
             np.log(scales.rate_share),
-            np.log(scales.noise_var + 1e-9),
+            np.log(scales.noise_var + LEAST_NOISE),
             np.log(scales.noise_var / (scales.diffusion_rate * gap) + 1e-4),
             np.log1p(scales.noise_score),
             np.log2(lengths),

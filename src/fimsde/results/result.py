@@ -28,6 +28,8 @@ from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
+from fimsde.filter.kalman import innovations, tabulated
+from fimsde.filter.noise import fit_noise
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -133,6 +135,31 @@ class Result:
     def diffusion_sq(self, x: Locations) -> FieldValues:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
+
+    @cached_property
+    def noise_std(self) -> Float64[Array, " dim"]:
+        """Standard deviation of the measurement noise, per component, in the units of the data.
+
+        By maximum likelihood for this equation and its data; 0 where they show none, and without data.
+        """
+        if self.observations is None:
+            return np.zeros(self.dim)
+        return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
+
+    def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
+        """Log density of whole paths, given their first observations: by a filter that knows the measurement noise.
+
+        Args:
+            observations: Paths of any kind, for instance some that took no part in the estimate.
+            noise_std: Standard deviation of the measurement noise; by default that of this result.
+        """
+        std = self.noise_std if noise_std is None else np.asarray(noise_std, np.float64)
+        return float(innovations(tabulated(self, observations), observations, std).likelihood.sum())
+
+    def score(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
+        """`log_likelihood` per step and component: larger is better, on the same data and in the same units."""
+        total = self.log_likelihood(observations, noise_std=noise_std)
+        return total / (observations.num_transitions * self.dim)
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
         """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
