@@ -6,23 +6,25 @@ observation restarts it, and one pass is all there is.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE, fields
+from fimsde.equations.sde import SDE, fields, whiten
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.filter import kalman_kernels
 from fimsde.filter.flow import Flow, linearise
 from fimsde.shapes import Array, Bool, Float64, Int
-from fimsde.tabulate import tabulate
+from fimsde.tabulate import TabulatedSDE, tabulate
 
 # around observed states, then around filtered ones; a third pass changes likelihoods by less than a thousandth per step
 PASSES = 2
-# most nodes of a table for the filter, by dimension, and its error where data are, of the size of the fields;
-# by hand: small against the error of any estimate, and cheaper than to ask a model along 5000 observations
-_NODES, _TABLE_ERROR = (1100, 4300, 5000), 0.01
+# most nodes of a table for the filter, by dimension, at first and if these do not do, and its error where data are, of
+# the size of the fields; by hand: small against the error of any estimate, and cheaper than to ask a model along 5000
+# observations. An equation that is asked often gets a rougher table if no other is to be had
+_NODES = ((1100, 4300, 5000), (1100, 17000, 36000))
+_TABLE_ERROR, _OFTEN_ERROR = 0.01, 0.1
 _PROBES = 200  # observations at which the table is compared with the equation; by hand
 _MOST_SKEWNESS = 0.9  # of a step; beyond it the quadratic that removes it is no longer steep enough; by hand
 
@@ -43,7 +45,10 @@ class Innovations:
         dtau: Time since the one before.
         path: Number of its path.
         noise_std: Standard deviation of the measurement noise, per component.
-        steps: The linearised equation.
+        factor: Of the covariance S of each innovation, lower triangular: S = L L'.
+        skewness: Of each innovation, as far as noise that depends on the state makes it skew.
+        steps: The linearised equation, with the factor on its diffusion.
+        path_starts: Those of the observations.
     """
 
     values: Float64[Array, "n dim"]
@@ -57,12 +62,29 @@ class Innovations:
     dtau: Float64[Array, " n"]
     path: Int[Array, " n"]
     noise_std: Float64[Array, " dim"]
+    factor: Float64[Array, "n dim dim"]
+    skewness: Float64[Array, "n dim"]
     steps: Flow
+    path_starts: Int[Array, " paths_plus_1"]
 
     @property
     def joined(self) -> Bool[Array, " n"]:
         """Whether a step follows the one before it in the same path."""
         return np.concatenate([[False], self.path[1:] == self.path[:-1]])
+
+    def standardised(self, innovation: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:
+        """Other innovations of the same steps in the place of those observed, as `values`."""
+        return _without_skewness(whiten(self.factor, innovation), self.skewness)
+
+    def response(self, drift: Float64[Array, "n dim terms"]) -> Float64[Array, "n dim terms"]:
+        """Mean of the whitened innovations if the true drift had further terms, per unit of each of them.
+
+        Args:
+            drift: The terms at each step: state per time.
+        """
+        moved = drift * self.dtau[:, None, None]
+        arrays = (self.steps.matrix, self.factor, self.steps.covariance, self.noise_std**2)
+        return kalman_kernels.respond(self.path_starts, *arrays, np.ascontiguousarray(moved))
 
 
 def step_rows(obs: Observations) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
@@ -103,11 +125,12 @@ def run_filter(
     # no observation is known better than the rounding of its number
     rounding = (np.finfo(np.float64).eps * np.abs(obs.values).max(axis=0)) ** 2
     covariance[:, np.arange(dim), np.arange(dim)] += rounding
-    innovation, white, spread = np.empty((3, n, dim))
-    mean, variance = np.empty((2, *obs.values.shape))
+    innovation, white = np.empty((2, n, dim))
+    factor, mean, variance = np.zeros((n, dim, dim)), np.empty(obs.values.shape), np.empty(obs.values.shape)
     arrays = (flow.start, flow.ahead, flow.matrix, covariance, noise_std**2)
-    likelihood = kalman_kernels.run(obs.values, obs.path_starts, *arrays, innovation, white, spread, mean, variance)
+    likelihood = kalman_kernels.run(obs.values, obs.path_starts, *arrays, innovation, white, factor, mean, variance)
     rows, path = step_rows(obs)
+    spread = np.sqrt((factor**2).sum(axis=2))
     skewness = flow.third * factors**3 / np.where(spread > 0, spread, 1.0) ** 3
     return Innovations(
         values=_without_skewness(white, skewness),
@@ -121,7 +144,10 @@ def run_filter(
         dtau=obs.times[rows + 1] - obs.times[rows],
         path=path,
         noise_std=noise_std,
-        steps=flow,
+        factor=factor,
+        skewness=skewness,
+        steps=replace(flow, covariance=covariance, third=flow.third * factors**3),
+        path_starts=obs.path_starts,
     )
 
 
@@ -140,22 +166,35 @@ def innovations(sde: SDE, obs: Observations, noise_std: Float64[Array, " dim"] |
     return found
 
 
-def tabulated(sde: SDE, obs: Observations) -> SDE:
-    """The equation from a table around data, if that is cheaper than to ask it along them and as good there."""
-    if sde.dim > len(_NODES) or (2 * sde.dim + 1) * obs.num_points < _NODES[sde.dim - 1]:
+def tabulated(sde: SDE, obs: Observations, *, often: bool = False) -> SDE:
+    """The equation from a table around data, if that is cheaper than to ask it along them and as good there.
+
+    Args:
+        sde: Any equation.
+        obs: The data.
+        often: Whether it will be asked many times, so that a table is cheaper in any case.
+    """
+    if sde.dim > len(_NODES[0]) or ((2 * sde.dim + 1) * obs.num_points < _NODES[0][sde.dim - 1] and not often):
         return sde
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # the error is measured below
-            table = tabulate(sde, *obs.box(0.25), tolerance=1e-3, max_nodes=_NODES[sde.dim - 1])
-    except InvalidObservationsError:  # fields that are not finite somewhere in the box
-        return sde
-    x = obs.values[:: -(-obs.num_points // _PROBES)]
-    for own, other in zip(fields(sde, x), table.fields(x), strict=True):
-        error, size = np.sqrt(np.mean((own - other) ** 2, axis=0)), np.sqrt(np.mean(np.square(own), axis=0))
-        if not np.all(error <= _TABLE_ERROR * size):
+    for nodes, largest in zip(_NODES, (_TABLE_ERROR, _TABLE_ERROR if not often else _OFTEN_ERROR), strict=True):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)  # the error is measured below
+                table = tabulate(sde, *obs.box(0.25), tolerance=1e-3, max_nodes=nodes[sde.dim - 1])
+        except InvalidObservationsError:  # fields that are not finite somewhere in the box
             return sde
-    return table
+        if _table_error(table, obs) <= largest:
+            return table
+    return sde
+
+
+def _table_error(table: TabulatedSDE, obs: Observations) -> float:
+    """Root mean square error of the table at observed states, of the size of the fields, in the worst component."""
+    x, worst = obs.values[:: -(-obs.num_points // _PROBES)], 0.0
+    for own, other in zip(fields(table.sde, x), table.fields(x), strict=True):
+        error, size = np.sqrt(np.mean((own - other) ** 2, axis=0)), np.sqrt(np.mean(np.square(own), axis=0))
+        worst = max(worst, float(np.max(np.divide(error, size, out=np.zeros_like(error), where=error > 0))))
+    return worst
 
 
 def _without_skewness(z: Float64[Array, "n dim"], skewness: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:

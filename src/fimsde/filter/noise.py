@@ -18,8 +18,11 @@ from fimsde.filter.flow import Flow
 from fimsde.filter.kalman import PASSES, Innovations, flow_around, run_filter
 from fimsde.shapes import Array, Bool, Float64
 
-# evidence from which noise is estimated at all: without noise one data set in a thousand shows so much
-_SHOWN = 1e-3
+# p-value below which noise is looked for at all. Weak evidence will do: the most likely noise is then near zero if there
+# is none, and noise that is left out would be taken for a memory
+_LOOKED_FOR = 0.2
+# gain in log-likelihood by noise in a component, from which it counts: chi-square with one degree of freedom at 5 %
+_GAIN = 1.9
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-6, 1e4  # of a step's variance: bounds of the search; by hand
 _MOST_FACTOR = 10.0  # on the diffusion, or one over it: bounds of the search; by hand
 _MOST_ROUNDS = 12  # of the search, by quasi-Newton steps; by hand: likelihoods then change by less than 1e-3
@@ -52,18 +55,23 @@ def fit_noise(sde: SDE, obs: Observations, *, scales: bool = True) -> FittedNois
         scales: Whether the diffusion may be changed by a factor.
     """
     none, ones = np.zeros(obs.dim), np.ones(obs.dim)
-    found = run_filter(flow_around(sde, obs, obs.values), obs, none)
+    flow = flow_around(sde, obs, obs.values)
+    found = run_filter(flow, obs, none)
     variance, p = neighbour_noise(found)
-    shown = p < _SHOWN / obs.dim
+    shown = p < _LOOKED_FOR
+    scale = _sizes(found) if scales else ones
+    if scales:
+        found = run_filter(flow, obs, none, scale)
+    without = FittedNoise(none, scale, p, found)
     if not shown.any():
-        scale = _sizes(found) if scales else ones
-        return FittedNoise(none, scale, p, run_filter(found.steps, obs, none, scale) if scales else found)
+        return without
     std, scale = np.where(shown, np.sqrt(np.maximum(variance, 0.0)), 0.0), ones
     for _ in range(PASSES):
-        std, scale = _most_likely(found.steps, obs, std, scale, shown, scales)
-        filtered = run_filter(found.steps, obs, std, scale)
-        found = run_filter(flow_around(sde, obs, filtered.mean), obs, std, scale)
-    return FittedNoise(std, scale, p, found)
+        std, scale = _most_likely(flow, obs, std, scale, shown, scales)
+        flow = flow_around(sde, obs, run_filter(flow, obs, std, scale).mean)
+        found = run_filter(flow, obs, std, scale)
+    gain = float(found.likelihood.sum() - without.innovations.likelihood.sum())
+    return FittedNoise(std, scale, p, found) if not gain < _GAIN else without
 
 
 def neighbour_noise(found: Innovations) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -332,11 +332,10 @@ class Result:
         """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
 
         Args:
-            seed: Of the simulation behind the share of extrapolation.
-            progress: Called with the name of every verdict.
+            seed: Of the simulations behind verdicts.
+            progress: Called after every part.
         """
-        refit = None if self.refit is None else partial(self._refitted, seed=0)
-        return check.check(self, self._data("check"), self.inside, refit, seed, progress)
+        return check.check(self, self._data("check"), self.inside, seed, progress)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the result into a new folder, without pickle; `fimsde.load` reads it.

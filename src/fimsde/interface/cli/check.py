@@ -20,11 +20,10 @@ def check(
     Example: fimsde check tracks.csv --time t --values x,y --path track_id
     """
     result = table.open_result(source, columns, weights)
-    from fimsde.analysis.check import num_verdicts
+    from fimsde.analysis.check import NUM_STEPS
     from fimsde.interface.cli.progress import bar
-    from fimsde.plots.bands import has_band
 
-    with bar(num_verdicts(has_band(result)), "check") as tell:
+    with bar(NUM_STEPS, "check") as tell:
         checks = result.check(seed=seed, progress=tell)
     if as_json:
         verdicts = [verdict.record() for verdict in checks]
