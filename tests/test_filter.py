@@ -10,7 +10,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import InvalidObservationsError
 from fimsde.filter.flow import linearise
 from fimsde.filter.kalman import innovations, tabulated
-from fimsde.filter.noise import fit_noise
+from fimsde.filter.noise import fit_noise, neighbour_noise
 from problems import CorrelatedOrnsteinUhlenbeck, GeometricBrownianMotion, OrnsteinUhlenbeck
 
 TURN = CorrelatedOrnsteinUhlenbeck(
@@ -176,3 +176,29 @@ def test_a_table_answers_for_the_equation_where_data_are():
 def test_the_likelihood_of_an_equation_of_another_dimension_is_refused():
     with pytest.raises(InvalidObservationsError, match="dimension 2 for an equation of dimension 1"):
         innovations(WELL, fimsde.read(np.random.default_rng(0).standard_normal((9, 2)), dt=0.1))
+
+
+def test_measurement_noise_is_the_covariance_of_neighbouring_increments_of_a_path():
+    """Restated in a loop over two paths of a walk: no product joins them."""
+    rng = np.random.default_rng(3)
+    walk = FunctionSDE(1, np.zeros_like, np.ones_like)
+    values = [rng.standard_normal((n, 1)) for n in (40, 25)]
+    products = []
+    for y in values:
+        steps = np.diff(y[:, 0])
+        products += [-a * b for a, b in zip(steps[1:], steps[:-1], strict=True)]
+    variance, p = neighbour_noise(innovations(walk, fimsde.read(values, dt=1.0)))
+    assert variance[0] == pytest.approx(np.mean(products))
+    assert p[0] == pytest.approx(stats.norm.sf(np.sum(products) / np.sqrt(np.sum(np.square(products)))), rel=1e-9)
+
+
+def test_the_response_to_a_further_drift_is_what_that_drift_adds_to_innovations():
+    """Observations moved by what a constant drift adds to a linear equation: innovations move by the response."""
+    rng = np.random.default_rng(4)
+    times, values = np.cumsum(rng.uniform(0.01, 0.03, 30)), rng.standard_normal((30, 2))
+    std, extra = np.array([0.3, 0.0]), np.array([0.4, -0.2])
+    before = innovations(TURN, fimsde.read(values, times=times), std)
+    pushed = FunctionSDE(2, lambda x: TURN.drift(x) - extra, TURN.diffusion, TURN.correlation)
+    after = innovations(pushed, fimsde.read(values, times=times), std)  # the filter expects less by as much
+    found = before.response(np.tile(extra[None, :, None], (29, 1, 1)))[:, :, 0]
+    np.testing.assert_allclose(after.values - before.values, found, atol=0.03 * np.abs(found).max())

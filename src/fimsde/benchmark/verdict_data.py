@@ -30,28 +30,32 @@ class Cell:
         noisy: Whether there is measurement noise, of 2 to 10 % of the standard deviation of each component.
         num: Observations in all.
         num_paths: Paths.
+        prior: Whether the equation is a draw from the prior, not one of ours.
     """
 
     noisy: bool
     num: int
     num_paths: int
+    prior: bool = False
 
     def __str__(self) -> str:
         paths = "one path" if self.num_paths == 1 else f"{self.num_paths} paths"
-        return f"{'noisy' if self.noisy else 'clean'}, {self.num} observations, {paths}"
+        source = ", prior" if self.prior else ""
+        return f"{'noisy' if self.noisy else 'clean'}, {self.num} observations, {paths}{source}"
 
 
 CELLS = tuple(
-    Cell(noisy, num, num_paths)
+    Cell(noisy, num, num_paths, prior)
+    for prior in (False, True)
     for noisy in (False, True)
     for num, num_paths in ((300, 1), (400, 10), (5000, 1), (6000, 40))
 )
 
 
 def right_class(cell: Cell, seed: int) -> Observations:
-    """Data of a random equation; every fourth one is a draw from the prior."""
+    """Data of a random equation, or of a draw from the prior."""
     rng = np.random.default_rng([seed, 11])
-    if rng.random() < 0.25:
+    if cell.prior:
         return _from_prior(cell, rng, seed)
     sde, start = _random_system(rng)
     gap = float(np.exp(rng.uniform(*np.log(_GAPS))))
@@ -161,7 +165,9 @@ class Row:
 _NUM, _GAP = 3000, 0.05
 
 
-def _driven(force: Callable[[Float64[Array, " times"]], Float64[Array, " times"]], seed: int, num: int = _NUM) -> Observations:
+def _driven(
+    force: Callable[[Float64[Array, " times"]], Float64[Array, " times"]], seed: int, num: int = _NUM
+) -> Observations:
     """dx = (-x + force(t)) dt + dW: Ornstein-Uhlenbeck, driven; the exact law over each of ten sub-steps."""
     rng = np.random.default_rng([seed, 12])
     h = _GAP / _SUBSTEPS
@@ -180,7 +186,11 @@ def _linear(factor: float, inputs: Float64[Array, " n"], first: float) -> Float6
 
 def _correlated(rho: float, seed: int) -> Observations:
     matrix = np.array([[1.0, rho], [rho, 1.0]])
-    inner = FunctionSDE(2, lambda x: np.stack([-x[:, 0] + 0.5 * x[:, 1], -x[:, 1] - 0.5 * x[:, 0] ** 3], 1), lambda x: np.full_like(x, 0.7))
+    inner = FunctionSDE(
+        2,
+        lambda x: np.stack([-x[:, 0] + 0.5 * x[:, 1], -x[:, 1] - 0.5 * x[:, 0] ** 3], 1),
+        lambda x: np.full_like(x, 0.7),
+    )
     values = _paths(CorrelatedSDE(inner, matrix), np.zeros(2), _GAP, _NUM, 1, seed)
     return read(values, dt=_GAP)
 
@@ -242,7 +252,7 @@ def _coloured(time: float, seed: int) -> Observations:
     keep = float(np.exp(-h / tau))
     u = _linear(keep, (1 - keep**2) ** 0.5 * rng.standard_normal(_NUM * _SUBSTEPS), 0.0) / (2 * tau) ** 0.5
     x = _linear(1 - h, u * h, 0.0)
-    return read(x[:: _SUBSTEPS, None], dt=_GAP)
+    return read(x[::_SUBSTEPS, None], dt=_GAP)
 
 
 def _rounded(size: float, seed: int) -> Observations:
@@ -262,10 +272,16 @@ def _outliers(size: float, seed: int) -> Observations:
 ROWS = (
     Row("noise correlated between components", ("correlated noise",), (0.2, 0.4, 0.8), "correlation", _correlated),
     Row("only the position of a second-order system", ("second order",), (1.2, 0.6, 0.2), "damping", _position),
-    Row("periodic forcing", ("season",), (0.3, 0.6, 1.2), "amplitude", _season),
+    Row("periodic forcing", ("season",), (0.6, 1.2, 2.4), "amplitude", _season),
     Row("trend", ("trend",), (2.0, 4.0, 8.0), "standard deviations over the record", _trend),
     Row("change of regime half-way", ("change of regime",), (1.0, 2.0, 3.0), "standard deviations", _regime),
-    Row("subjects with two equilibria, pooled", ("paths alike",), (1.0, 2.0, 3.0), "standard deviations apart", _subjects),
+    Row(
+        "subjects with two equilibria, pooled",
+        ("paths alike",),
+        (1.0, 2.0, 3.0),
+        "standard deviations apart",
+        _subjects,
+    ),
     Row("jumps", ("jumps",), (6.0, 9.0, 15.0), "standard deviations of a step, in 1 % of steps", _jumps),
     Row("heavy tails", ("heavy tails",), (6.0, 4.0, 3.0), "degrees of freedom", _heavy),
     Row("volatility that remembers", ("volatility",), (0.06, 0.12, 0.2), "share of the last square", _garch),

@@ -25,6 +25,8 @@ _MOST_STEPS = 12  # per gap; by hand: bounds seconds, and after |J| h = 1.2 litt
 # (1e-7) are then known to 1e-4
 _LEAST_SPREAD = 1e-3
 _TAYLOR = 8  # terms of the matrix exponential; its argument is halved until it is below 1/2: error 1e-9
+_FAR = 10.0  # ranges of the data: means are followed no farther; by hand
+_MOST_GROWTH = 6.0  # h |J| in one step: growth by more than e^6 = 400 is an explosion, whatever its size
 # of the mean variance rate: no place is taken for more certain than this; by hand: a thousandth of an average step
 _LEAST_RATE = 1e-3
 
@@ -70,11 +72,14 @@ def linearise(sde: SDE, start: Float64[Array, "n dim"], gap: Float64[Array, " n"
     num = _num_steps(here.jacobian, gap)
     mean, matrix = start, np.tile(np.eye(dim), (n, 1, 1))
     cov, third, length = np.zeros((n, dim, dim)), np.zeros((n, dim)), gap / num
+    low, high = start.min(axis=0), start.max(axis=0)
+    reach = _FAR * np.maximum(high - low, spread)
     for step in range(num):
         if step:
             wide = np.sqrt(_diagonal(cov) + _diagonal(here.rate) * length[:, None])
             here = _look(sde, mean, np.maximum(spread, wide), floor)
-        mean, matrix, cov, third = _advance(sde, here, mean, matrix, cov, third, length, floor)
+        box = (low - reach, high + reach)
+        mean, matrix, cov, third = _advance(sde, here, mean, matrix, cov, third, length, floor, box)
     return Flow(start, mean, matrix, cov, third)
 
 
@@ -87,6 +92,7 @@ def _advance(
     third: Float64[Array, "n dim"],
     length: Float64[Array, " n"],
     floor: Float64[Array, " dim"],
+    box: tuple[Float64[Array, " dim"], Float64[Array, " dim"]],
 ) -> tuple[Float64[Array, "n dim"], Float64[Array, "n dim dim"], Float64[Array, "n dim dim"], Float64[Array, "n dim"]]:
     """One step: exact if the drift is linear and the noise constant up to the fifth power of its length."""
     half = length[:, None] / 2
@@ -94,7 +100,7 @@ def _advance(
     pull = here.drift + 0.5 * np.einsum("nij,nj->ni", here.bend, middle)
     through, moved = _exponential(here.jacobian, pull, length)
     half_through, _ = _exponential(here.jacobian, pull, length / 2)
-    mean = mean + moved
+    mean = np.clip(mean + moved, *box)  # an equation that explodes within a gap is far away, and no farther
     begin = here.rate + _as_diagonal(0.5 * np.einsum("nij,nj->ni", here.rate_bend, _diagonal(cov)))
     late = _diagonal(cov) + 2 * _diagonal(here.rate) * half
     end = _rate(sde, mean, floor) + _as_diagonal(0.5 * np.einsum("nij,nj->ni", here.rate_bend, late))
@@ -165,6 +171,8 @@ def _exponential(
     block = np.zeros((n, dim + 1, dim + 1))
     block[:, :dim, :dim], block[:, :dim, dim] = jacobian, pull
     block *= length[:, None, None]
+    norm = np.abs(block[:, :dim, :dim]).sum(axis=2).max(axis=1)
+    block[:, :dim, :dim] *= np.minimum(1.0, _MOST_GROWTH / np.maximum(norm, 1e-300))[:, None, None]
     size = float(np.abs(block[:, :dim, :dim]).sum(axis=2).max(initial=0.0))
     halvings = max(0, int(np.ceil(np.log2(max(size, 1e-300) / 0.5))))
     block /= 2**halvings

@@ -24,7 +24,7 @@ PASSES = 2
 # the size of the fields; by hand: small against the error of any estimate, and cheaper than to ask a model along 5000
 # observations. An equation that is asked often gets a rougher table if no other is to be had
 _NODES = ((1100, 4300, 5000), (1100, 17000, 36000))
-_TABLE_ERROR, _OFTEN_ERROR = 0.01, 0.1
+_TABLE_ERROR, _OFTEN_ERROR = (0.01, 0.01), (0.03, 0.1)
 _PROBES = 200  # observations at which the table is compared with the equation; by hand
 _MOST_SKEWNESS = 0.9  # of a step; beyond it the quadratic that removes it is no longer steep enough; by hand
 
@@ -176,7 +176,7 @@ def tabulated(sde: SDE, obs: Observations, *, often: bool = False) -> SDE:
     """
     if sde.dim > len(_NODES[0]) or ((2 * sde.dim + 1) * obs.num_points < _NODES[0][sde.dim - 1] and not often):
         return sde
-    for nodes, largest in zip(_NODES, (_TABLE_ERROR, _TABLE_ERROR if not often else _OFTEN_ERROR), strict=True):
+    for nodes, largest in zip(_NODES, _OFTEN_ERROR if often else _TABLE_ERROR, strict=True):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the error is measured below

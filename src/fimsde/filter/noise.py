@@ -18,8 +18,8 @@ from fimsde.filter.flow import Flow
 from fimsde.filter.kalman import PASSES, Innovations, flow_around, run_filter
 from fimsde.shapes import Array, Bool, Float64
 
-# p-value below which noise is looked for at all. Weak evidence will do: the most likely noise is then near zero if there
-# is none, and noise that is left out would be taken for a memory
+# p-value below which noise is looked for at all. Weak evidence will do: the most likely noise is near zero if there is
+# none, and noise that is left out would be taken for a memory
 _LOOKED_FOR = 0.2
 # gain in log-likelihood by noise in a component, from which it counts: chi-square with one degree of freedom at 5 %
 _GAIN = 1.9

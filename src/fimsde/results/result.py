@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
-from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
+from fimsde.analysis import density, exit_time, fixed_points, potential, readout
 from fimsde.analysis.band import Band, Redraws
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
-from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
@@ -28,8 +27,7 @@ from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
-from fimsde.filter.kalman import innovations, tabulated
-from fimsde.filter.noise import fit_noise
+from fimsde.results.judged import Judged
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -45,7 +43,7 @@ _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Judged):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
@@ -135,31 +133,6 @@ class Result:
     def diffusion_sq(self, x: Locations) -> FieldValues:
         """Variance rate g, squared state per time. Warns as `diffusion` does."""
         return self.diffusion(x) ** 2
-
-    @cached_property
-    def noise_std(self) -> Float64[Array, " dim"]:
-        """Standard deviation of the measurement noise, per component, in the units of the data.
-
-        By maximum likelihood for this equation and its data; 0 where they show none, and without data.
-        """
-        if self.observations is None:
-            return np.zeros(self.dim)
-        return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
-
-    def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
-        """Log density of whole paths, given their first observations: by a filter that knows the measurement noise.
-
-        Args:
-            observations: Paths of any kind, for instance some that took no part in the estimate.
-            noise_std: Standard deviation of the measurement noise; by default that of this result.
-        """
-        std = self.noise_std if noise_std is None else np.asarray(noise_std, np.float64)
-        return float(innovations(tabulated(self, observations), observations, std).likelihood.sum())
-
-    def score(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
-        """`log_likelihood` per step and component: larger is better, on the same data and in the same units."""
-        total = self.log_likelihood(observations, noise_std=noise_std)
-        return total / (observations.num_transitions * self.dim)
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
         """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
@@ -327,15 +300,6 @@ class Result:
             num = nodes_per_axis(self.dim, _NODES, _MOST_NODES, _ALONE)
             nodes = regular_grid(*to_box(box, self.dim, None), num)
         return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
-
-    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
-        """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
-
-        Args:
-            seed: Of the simulations behind verdicts.
-            progress: Called after every part.
-        """
-        return check.check(self, self._data("check"), self.inside, seed, progress)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the result into a new folder, without pickle; `fimsde.load` reads it.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.equations.sde import nearest_correlation
 from fimsde.filter.kalman import run_filter
 from fimsde.shapes import Array, Float64
@@ -40,7 +40,7 @@ def correlated_noise(case: Case) -> Verdict:
         rows = ", ".join("[" + ", ".join(f"{c:.2f}" for c in row) + "]" for row in rho.tolist())
         advice = f"Carry it: result.with_correlation([{rows}]) simulates, predicts and judges with it."
         wider = "dx = f(x) dt + S(x) dW with correlated noise"
-    status = "good" if not shown else "bad" if abs(size) >= _LARGE else "caution"
+    status: Status = "good" if not shown else "bad" if abs(size) >= _LARGE else "caution"
     return Verdict("correlated noise", status, size, sentence, advice, "class", p, wider)
 
 
@@ -50,14 +50,18 @@ def estimate_correlation(case: Case) -> Float64[Array, "dim dim"]:
     rho = np.eye(dim)
     for i in range(dim):
         for j in range(i + 1, dim):
-            found = optimize.minimize_scalar(
-                lambda c, i=i, j=j: -_likelihood(case, _with(rho, i, j, c)),
-                bounds=(-_MOST, _MOST),
-                method="bounded",
-                options={"xatol": 1e-3},
-            )
-            rho = _with(rho, i, j, float(found.x))
+            rho = _with(rho, i, j, _most_likely(case, rho, i, j))
     return nearest_correlation(rho)
+
+
+def _most_likely(case: Case, rho: Float64[Array, "dim dim"], i: int, j: int) -> float:
+    found = optimize.minimize_scalar(
+        lambda c: -_likelihood(case, _with(rho, i, j, c)),
+        bounds=(-_MOST, _MOST),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    return float(found.x)
 
 
 def _likelihood(case: Case, rho: Float64[Array, "dim dim"]) -> float:

@@ -13,14 +13,11 @@ _FEW, _VERY_FEW = 128, 64  # transitions: the smallest context of the paper's tr
 # of the variance of the state: what the noise adds in one gap. Nothing is left of where the state was; by hand
 _FAR_APART = 0.95
 _LOUD = 30.0  # times the deviation of a step: noise from which little is seen of single steps; by hand
-_COARSE, _VERY_COARSE = (
-    1.0,
-    4.0,
-)  # resolution over the deviation of a step; by hand: rounding is then 0.3 of it, and all
+_COARSE, _VERY_COARSE = 1.0, 4.0  # resolution over the deviation of a step: rounding is 0.3 of it, or more; by hand
 _SAME = 1e-6  # of a resolution: how far values may be from its multiples; by hand: numbers of seven digits
-# robust deviations from what is expected: no normal record is long enough to show one; and for the reading after it: one
-# in ten thousand
-_WRONG, _NEAR = 7.0, 4.0
+# robust deviations from what is expected: no normal record is long enough to show one; and of the one after it, once
+# the wrong one is left out: after a jump that large it is 5.7 away, give or take one
+_WRONG, _NEAR = 8.0, 2.5
 _AROUND = 10  # steps before and after with which a step is compared; by hand
 _MOST_NAMED = 5  # rows in a sentence; by hand
 
@@ -74,7 +71,9 @@ def resolution(case: Case) -> Verdict:
     status: Status = "bad" if share[j] > _VERY_COARSE else "caution" if share[j] > _COARSE else "good"
     sentence = "values are read finely enough."
     if sizes[j] > 0:
-        sentence = f"{case.names[j]} is read in steps of {sizes[j]:.3g}, {share[j]:.2g} times what it moves by chance in a gap."
+        sentence = (
+            f"{case.names[j]} is read in steps of {sizes[j]:.3g}, {share[j]:.2g} times what noise moves it in a gap."
+        )
     advice = "Read the instrument more finely, or less often." if status != "good" else ""
     return Verdict("resolution", status, float(share[j]), sentence, advice, "data")
 
@@ -99,10 +98,14 @@ def wrong_readings(case: Case) -> Int[Array, " rows"]:
     kept = without(case.observations, first)
     sde, std, scale = case.sde, case.noise.std, case.noise.scale
     again = run_filter(flow_around(sde, kept, kept.values), kept, std, scale)
-    after = np.searchsorted(np.delete(np.arange(case.observations.num_points), first), first)  # the next row that is left
+    after = np.searchsorted(
+        np.delete(np.arange(case.observations.num_points), first), first
+    )  # the next row that is left
     far = set(_suspects(again, _NEAR).tolist())
     begins = set(kept.path_starts.tolist())
-    return np.array([r for r, nxt in zip(first.tolist(), after.tolist(), strict=True) if nxt not in far | begins], np.int64)
+    return np.array(
+        [r for r, nxt in zip(first.tolist(), after.tolist(), strict=True) if nxt not in far | begins], np.int64
+    )
 
 
 def _suspects(found: Innovations, far: float = _WRONG) -> Int[Array, " rows"]:

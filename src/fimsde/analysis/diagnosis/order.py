@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.analysis.residuals import Evidence, Residuals, autocorrelation, lagged, memory
 from fimsde.shapes import Array, Float64, Int
 
@@ -68,7 +68,7 @@ def memory_verdict(case: Case, found: Memory) -> Verdict:
             f"{_nth(found.markov)} observation, from which on the data are Markov."
         )
         wider = "dx = (f(x) + u) dt + ... with a hidden u of its own equation"
-    status = "good" if not shown else "bad" if size >= _LARGE else "caution"
+    status: Status = "good" if not shown else "bad" if size >= _LARGE else "caution"
     return Verdict("memory", status, found.evidence.size, sentence, advice, "class", p, wider)
 
 
@@ -86,9 +86,9 @@ def second_order(case: Case, found: Memory) -> Verdict:
             f"{case.names[j]} moves like a position whose velocity was not recorded: x'' = -{max(damping, 0):.2g} x' - "
             f"{stiffness:.2g} x + ..., p = {p:.1g}."
         )
-        advice = "Add the velocity as a component (differences of neighbouring positions over their gaps), and estimate both."
+        advice = "Add the velocity as a component (differences of neighbouring positions over their gaps)."
         wider = "dx = v dt, dv = f(x, v) dt + ..."
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     return Verdict("second order", status, ratio, sentence, advice, "class", p, wider)
 
 

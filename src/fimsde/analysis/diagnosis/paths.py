@@ -4,16 +4,14 @@ dx = (f(x) + a_path) dt + ...
 """
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import stats
 
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.shapes import Array, Float64, Int
 
 _MOST_NAMED = 6  # paths in a sentence; by hand
 _FEWEST_STEPS = 10  # of a path whose mean square counts; by hand: its law is then near enough to a normal one
-_POWERS = 4  # of the state, from the constant on, that may explain what paths seem to differ in; those of the bank
-_LEAST = 1e-9  # of the largest eigenvalue: smaller ones are rounding
 # standard deviation of the drift between paths, as a share of the root mean square of the drift: less is no matter; by
 # hand. For the noise: standard deviation of its logarithm
 _VISIBLE = 0.1
@@ -37,7 +35,7 @@ def paths_alike(case: Case) -> Verdict:
         sentence = f"paths differ in their {what}: {_which(scores)}; p = {p:.1g}."
     advice = "Estimate the groups apart (fimsde.read with a column less, or chosen paths), or one path at a time."
     wider = "dx = (f(x) + a) dt + ... with an a of each path" if shown and of_drift else ""
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     return Verdict("paths alike", status, size, sentence, advice if shown else "", "class", p, wider)
 
 
@@ -45,42 +43,26 @@ def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], flo
     """p-value over components, scores of the paths in the worst one, and the spread of their drifts.
 
     The score of a path is the sum of its innovations times what a constant further drift would add to each, over the
-    root of the sum of squares: standard normal if the path is like the others.
+    root of the sum of squares: standard normal if the path is like the others. Nothing is fitted beside it: slopes
+    in the state would spoil that law in short paths.
     """
     found, num, dim = case.found, case.observations.num_paths, case.z.shape[1]
     worst: tuple[float, Float64[Array, " paths"], float] = (1.0, np.zeros(num), 0.0)
     for j in range(dim):
-        x = (found.state[:, j] - found.state[:, j].mean()) / max(float(found.state[:, j].std()), 1e-300)
-        terms = np.zeros((len(found.dtau), dim, _POWERS))
-        terms[:, j] = x[:, None] ** np.arange(_POWERS)
-        response = found.response(terms)  # of a constant, and of what the state may explain as well
-        basis, _ = linalg.qr(response.reshape(-1, _POWERS), mode="economic")
-        z = (case.z.ravel() - basis @ (basis.T @ case.z.ravel())).reshape(case.z.shape)
-        score = _per_path((response[:, :, 0] * z).sum(axis=1), found.path, num)
-        size = _per_path((response[:, :, 0] ** 2).sum(axis=1), found.path, num)
-        shared = np.stack(
-            [
-                _per_path((response[:, :, 0] * column.reshape(z.shape)).sum(axis=1), found.path, num)
-                for column in basis.T
-            ]
-        )
-        covariance = np.diag(size) - shared.T @ shared
-        chi_square, freedom = _chi_square(score, covariance)
-        p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom))) if freedom else 1.0
+        terms = np.zeros((len(found.dtau), dim, 1))
+        terms[:, j, 0] = 1.0
+        response = found.response(terms)[:, :, 0]
+        score = _per_path((response * case.z).sum(axis=1), found.path, num)
+        size = _per_path((response**2).sum(axis=1), found.path, num)
+        shift = score.sum() / max(float(size.sum()), 1e-300)  # the mean of all paths is no difference
+        z = np.divide(score - shift * size, np.sqrt(size), out=np.zeros(num), where=size > 0)
+        chi_square, freedom = float(z @ z), int((size > 0).sum()) - 1
+        p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
         if p <= worst[0]:
-            each = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-            scores = np.divide(score, each, out=np.zeros(num), where=each > 0)
             excess = max(chi_square - freedom, 0.0) / max(float(size.sum()), 1e-300)  # variance of the drift
             drift = (found.steps.ahead - found.steps.start)[:, j] / found.dtau
-            worst = (p, scores, float(np.sqrt(excess / max(float(np.mean(drift**2)) + excess, 1e-300))))
+            worst = (p, z, float(np.sqrt(excess / max(float(np.mean(drift**2)) + excess, 1e-300))))
     return worst
-
-
-def _chi_square(score: Float64[Array, " paths"], covariance: Float64[Array, "paths paths"]) -> tuple[float, int]:
-    """score' covariance^+ score and the rank: what all paths share is no difference."""
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > _LEAST * max(float(values[-1]), 1e-300)
-    return float(((vectors.T @ score)[kept] ** 2 / values[kept]).sum()), int(kept.sum())
 
 
 def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:

@@ -11,15 +11,16 @@ import numpy as np
 from scipy import stats
 
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.analysis.residuals import Residuals, lagged, non_normality
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Bool, Float64
 
 _ROUNDS = 60  # of expectation and maximisation for the mixture; by hand: converged to a percent
 _FREEDOMS = (2.1, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0)  # of Student's law; by hand: a factor of 1.5
 _MOST_JUMPS = 0.15  # of steps; where more are large they are no exceptions; by hand
 _LEAST_JUMP = 3.0  # standard deviations of a step: size of jumps; by hand: smaller ones cannot be told from noise
 _LAGS = (1, 2, 3, 4, 5, 8, 12, 20, 30, 50)  # of the memory of the volatility; by hand: growing by a half
+_PAST = 5  # innovations by which one is predicted, before its size is looked at; by hand
 _VISIBLE, _LARGE = 0.2, 1.0  # excess kurtosis; by hand: steps beyond four deviations are then four times as frequent
 _FARTHEST = 6.0  # deviations at which steps are cut off for a comparison of moments, so that these have errors
 
@@ -87,7 +88,7 @@ def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
         )
     wider = "dx = f(x) dt + σ(x) dW + dJ with a Poisson process J" if shown else ""
     number = rate if shown else 0.0
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     return Verdict("jumps", status, number, sentence, advice if shown else "", "class", found.p_value, wider)
 
 
@@ -103,7 +104,7 @@ def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
     )
     advice = "Trust drift and typical sizes, not extremes: simulations have fewer large steps than the data."
     wider = "dx = f(x) dt + σ(x) dL with noise L of Student's law" if shown else ""
-    status = "good" if not shown else "bad" if found.kurtosis >= _LARGE else "caution"
+    status: Status = "good" if not shown else "bad" if found.kurtosis >= _LARGE else "caution"
     return Verdict(
         "heavy tails", status, found.kurtosis, sentence, advice if shown else "", "class", found.p_value, wider
     )
@@ -111,14 +112,16 @@ def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
 
 def _remembers(case: Case, found: Tails, shown: bool) -> Verdict:
     sentence = f"sizes of steps do not depend on sizes before, p = {found.volatility_p:.2g}."
-    advice = "Quiet and wild times are no property of the state: estimate them apart, or add a measure of volatility as a component."
+    advice = (
+        "Quiet and wild times are no property of the state: estimate them apart, or add a volatility as a component."
+    )
     if shown:
         sentence = (
             f"the volatility remembers: large steps follow large ones (correlation of sizes {found.volatility:.2f}, "
             f"p = {found.volatility_p:.1g})."
         )
     wider = "dx = f(x) dt + s σ(x) dW with a volatility s of its own equation (GARCH)" if shown else ""
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     p = found.volatility_p
     return Verdict("volatility", status, found.volatility, sentence, advice if shown else "", "class", p, wider)
 
@@ -128,7 +131,7 @@ def _unlike(z: Float64[Array, " n"], drawn: Float64[Array, " draws"]) -> float:
     p = 1.0
     for power in (3, 4):
         a, b = (np.clip(s, -_FARTHEST, _FARTHEST) ** power for s in (z, drawn))
-        error = np.sqrt(a.var() / len(a) + b.var() / len(b))
+        error = np.sqrt(b.var() * (1 / len(a) + 1 / len(b)))  # the spread that the equation gives
         p = min(p, 2 * float(stats.norm.sf(abs(a.mean() - b.mean()) / max(error, 1e-300))))
     return min(1.0, 2 * p)
 
@@ -181,7 +184,7 @@ def _volatility(case: Case, r: Residuals) -> tuple[float, float]:
     for j in range(dim):
         if j in case.exact:
             continue
-        scores = stats.norm.ppf((stats.rankdata(np.abs(case.z[:, j])) - 0.5) / n)
+        scores = stats.norm.ppf((stats.rankdata(np.abs(_without_memory(case.z[:, j], r.joined))) - 0.5) / n)
         scores = scores - known @ np.linalg.lstsq(known, scores, rcond=None)[0]
         one = Residuals(scores[:, None], np.ones((n, 1)), r.joined)
         rho, counts = lagged(one, min(max(_LAGS), max(1, n // 10)))
@@ -190,3 +193,13 @@ def _volatility(case: Case, r: Residuals) -> tuple[float, float]:
         if p < best[0]:
             best = (p, float(rho[lags[: min(3, len(lags))], 0].mean()))
     return best
+
+
+def _without_memory(z: Float64[Array, " n"], joined: Bool[Array, " n"]) -> Float64[Array, " n"]:
+    """Innovations without what the last ones say about them: sizes of correlated numbers are correlated, too."""
+    past = np.zeros((len(z), _PAST))
+    whole = joined.copy()
+    for k in range(1, _PAST + 1):
+        past[k:, k - 1] = np.where(whole[k:], z[:-k], 0.0)
+        whole[1:] &= whole[:-1]
+    return z - past @ np.linalg.lstsq(past, z, rcond=None)[0]

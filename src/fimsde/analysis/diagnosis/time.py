@@ -11,16 +11,23 @@ import numpy as np
 from scipy import stats
 
 from fimsde.analysis.diagnosis.case import Case, fit_terms
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.shapes import Array, Float64
 
-# by which scores of trends are divided: their law has wider tails than the normal one if the state itself has a trend
-# or wanders (Dickey and Fuller); the factor at which tails beyond 1e-3 agree in the worst case, by simulation
-WANDERING = 1.4
+# by which scores of trends, and of changes, are divided: their laws have wider tails than the normal one if the state
+# itself wanders (Dickey and Fuller). Ratios of the 99.9 % quantiles for Brownian motion, the worst case, by simulation
+# of 3000 records: 1.32 and 1.14
+WANDERING, CHANGING = 1.35, 1.15
 _FEWEST_CYCLES = 3.0  # in the record: of fewer nobody knows that they come back; by hand
-_BACKGROUND = (2, 25)  # from and to how many resolved frequencies away is the background of a line; by hand
+# from and to how many resolved frequencies away is the background of a line; by hand: Hann's window spreads a line over
+# two on each side
+_BACKGROUND = (3, 15)
+_COLOURED = 1.5  # times the power of white noise: background from which it is estimated instead of known; by hand
+_NEIGHBOURS = 16  # independent ones among these: 24, of which Hann's window makes two out of three alike
+_POWERS = 4  # of the state, from the constant on, that are fitted beside a change: those of the bank
 _CUTS = 40  # candidates for the time of a change, between a tenth and nine tenths of the record; by hand
 _SHORTEST = 0.1
+_LONG_RUN = 60  # steps over which a volatility may come and go; by hand
 _MOST_BINS = 2**18  # of time, in the periodogram: bounds memory; by hand
 
 
@@ -53,7 +60,7 @@ def season(case: Case) -> Verdict:
     )
     advice = "Subtract the mean course over the period before estimating, or estimate each part of the period apart."
     wider = "dx = (f(x) + a cos(2πt/T) + b sin(2πt/T)) dt + ... with a period T" if shown else ""
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     number = found.number if shown else float("nan")
     return Verdict("season", status, number, sentence, advice if shown else "", "class", found.p_value, wider)
 
@@ -70,7 +77,7 @@ def trend(case: Case) -> Verdict:
     )
     advice = "Subtract the trend (a line, a slow curve) before estimating, or estimate a shorter record."
     wider = "dx = (f(x) + b t) dt + ..." if shown else ""
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     return Verdict("trend", status, found.number, sentence, advice if shown else "", "class", found.p_value, wider)
 
 
@@ -89,12 +96,12 @@ def regime(case: Case) -> Verdict:
     advice = "Split the record there, and estimate both parts."
     wider = "one equation before that time and another one after it" if shown else ""
     number = found.number if shown else float("nan")
-    status = "bad" if shown else "good"
+    status: Status = "bad" if shown else "good"
     return Verdict("change of regime", status, number, sentence, advice if shown else "", "class", p, wider)
 
 
 def find_season(case: Case) -> Found:
-    """max over frequencies of abs(sum z exp(2 pi i f t))² / n: exponential for each, if nothing is periodic.
+    """max over frequencies of abs(sum w z exp(2 pi i f t))² / sum w² z²: exponential for each, if nothing is periodic.
 
     The background around a line is that of its neighbours if these are raised as well: noise may prefer a frequency
     without keeping its phase, which is no season.
@@ -113,22 +120,27 @@ def find_season(case: Case) -> Found:
     per_bin = size / num  # frequencies of the transform per resolved one
     for j in range(case.z.shape[1]):
         z = case.z[:, j] - case.z[:, j].mean()
-        power = np.abs(np.fft.rfft(np.bincount(bins, z, num), size)) ** 2 / max(float(z @ z), 1e-300)
+        window = 1 - np.cos(2 * np.pi * (bins + 0.5) / num)  # Hann's
+        power = np.abs(np.fft.rfft(np.bincount(bins, window * z, num), size)) ** 2
+        power /= max(float((window * z) @ (window * z)), 1e-300)
         peak = int(np.argmax(np.where(allowed, power, 0.0)))
-        level = _background(power, peak, per_bin)
-        gain = float(power[peak]) / level
-        p = min(1.0, case.z.shape[1] * 2 * (num / 2) * np.exp(-gain))
+        gain = float(power[peak])
+        chance = np.exp(-gain)
+        if (level := _background(power, peak, per_bin)) > _COLOURED:
+            gain /= level
+            chance = (1 + gain / _NEIGHBOURS) ** -_NEIGHBOURS  # Fisher's law: the level is a mean of so many
+        p = min(1.0, case.z.shape[1] * num * float(chance))
         if p < best.p_value or best.gain == 0:
             best = Found(p, gain, j, 1 / float(frequency[peak]))
     return best
 
 
 def _background(power: Float64[Array, " frequencies"], peak: int, per_bin: float) -> float:
-    """Mean power of the neighbours of a line, not below that of white noise, which is one."""
+    """Mean power of the neighbours of a line; that of white noise is one."""
     near, far = (round(per_bin * k) for k in _BACKGROUND)
     away = np.abs(np.arange(len(power)) - peak)
     neighbours = power[(away >= near) & (away <= far)]
-    return max(1.0, float(neighbours.mean())) if len(neighbours) else 1.0
+    return float(neighbours.mean()) if len(neighbours) else 1.0
 
 
 def find_trend(case: Case) -> Found:
@@ -149,45 +161,65 @@ def find_trend(case: Case) -> Found:
 
 
 def find_drift_change(case: Case) -> Found:
-    """Another constant and another slope in the state from some time on: the largest of their chi-squares."""
+    """Another constant, or another slope in the state, from some time on: the largest of their scores."""
     found, dim = case.found, case.z.shape[1]
     order = np.argsort(found.times, kind="stable")
     cuts = _cuts(found.times[order])
     best = Found(1.0, 0.0, 0, float("nan"))
     for j in range(dim):
-        terms = np.zeros((len(found.dtau), dim, 2))
-        terms[:, j, 0], terms[:, j, 1] = 1.0, found.state[:, j] - found.state[:, j].mean()
-        response = found.response(terms)[order]  # (n, dim, 2)
+        x = (found.state[:, j] - found.state[:, j].mean()) / max(float(found.state[:, j].std()), 1e-300)
+        terms = np.zeros((len(found.dtau), dim, _POWERS))
+        terms[:, j] = x[:, None] ** np.arange(_POWERS)
+        response = found.response(terms)[order]  # (n, dim, powers)
         moments = np.cumsum(np.einsum("ndk,ndl->nkl", response, response), axis=0)
-        whole = moments[-1]
-        fit = np.linalg.lstsq(whole, np.einsum("ndk,nd->k", response, case.z[order]), rcond=1e-10)[0]
+        inverse = np.linalg.pinv(moments[-1], rcond=1e-12)
+        fit = inverse @ np.einsum("ndk,nd->k", response, case.z[order])
         scores = np.cumsum(np.einsum("ndk,nd->nk", response, case.z[order] - response @ fit), axis=0)
         for cut in cuts:
             before = moments[cut - 1]
-            spread = before - before @ np.linalg.lstsq(whole, before, rcond=1e-10)[0]
-            score = scores[cut - 1]
-            size = float(score @ np.linalg.lstsq(spread, score, rcond=1e-8)[0]) / WANDERING**2
-            p = min(1.0, dim * len(cuts) * float(stats.chi2.sf(size, 2)))
+            spread = np.diagonal(before - before @ inverse @ before)[:2]
+            z = np.divide(scores[cut - 1, :2], np.sqrt(np.maximum(spread, 0)), out=np.zeros(2), where=spread > 0)
+            size = float(np.abs(z).max()) / CHANGING
+            p = min(1.0, dim * len(cuts) * 4 * float(stats.norm.sf(size)))
             if p < best.p_value:
-                best = Found(p, size / 2, j, float(found.times[order[cut]]))
+                best = Found(p, size**2 / 2, j, float(found.times[order[cut]]))
     return best
 
 
 def find_noise_change(case: Case) -> Found:
-    """Another mean square of the innovations from some time on, against the spread of their squares."""
+    """Another mean square of the innovations from some time on, against the spread of their squares.
+
+    That spread is the one over long times, so that a volatility that comes and goes is no change.
+    """
     order = np.argsort(case.found.times, kind="stable")
     squares = np.minimum(case.z[order] ** 2, 25.0)  # single large steps are the business of other verdicts
     n, dim = squares.shape
-    total = np.cumsum(squares - squares.mean(axis=0), axis=0) / np.maximum(squares.std(axis=0), 1e-300)
     best = Found(1.0, 0.0, 0, float("nan"))
     cuts = _cuts(case.found.times[order])
-    for cut in cuts:
-        score = total[cut - 1] / np.sqrt(cut * (n - cut) / n)
-        j = int(np.argmax(np.abs(score)))
-        p = min(1.0, dim * len(cuts) * 2 * float(stats.norm.sf(abs(score[j]))))
+    for j in range(dim):
+        total = np.cumsum(squares[:, j] - squares[:, j].mean())
+        if not cuts or not total.any():
+            continue
+        rows = np.array(cuts)
+        scores = total[rows - 1] / np.sqrt(rows * (n - rows) / n)
+        worst = int(np.argmax(np.abs(scores)))
+        cut = cuts[worst]
+        level = np.where(np.arange(n) < cut, squares[:cut, j].mean(), squares[cut:, j].mean())
+        z = abs(float(scores[worst])) / np.sqrt(_long_run_variance(squares[:, j] - level))
+        p = min(1.0, dim * len(cuts) * 2 * float(stats.norm.sf(z)))
         if p < best.p_value:
-            best = Found(p, float(score[j]) ** 2 / 2, j, float(case.found.times[order[cut]]))
+            best = Found(p, z**2 / 2, j, float(case.found.times[order[cut]]))
     return best
+
+
+def _long_run_variance(values: Float64[Array, " n"]) -> float:
+    """Variance plus twice the covariances over the next steps, with Bartlett's weights; not below the variance."""
+    variance = float(values @ values) / len(values)
+    lags = min(_LONG_RUN, len(values) // 10)
+    total = variance
+    for k in range(1, lags + 1):
+        total += 2 * (1 - k / (lags + 1)) * float(values[k:] @ values[:-k]) / len(values)
+    return max(total, variance, 1e-300)
 
 
 def _cuts(times: Float64[Array, " n"]) -> list[int]:
