@@ -1,4 +1,4 @@
-"""Verdicts: how often they raise a false alarm, that they notice what they are there for, and that they speak as one."""
+"""Verdicts: how often they raise a false alarm, that they notice what they are for, and that they speak as one."""
 
 import json
 from dataclasses import replace
