@@ -193,7 +193,8 @@ def _table_error(table: TabulatedSDE, obs: Observations) -> float:
     x, worst = obs.values[:: -(-obs.num_points // _PROBES)], 0.0
     for own, other in zip(fields(table.sde, x), table.fields(x), strict=True):
         error, size = np.sqrt(np.mean((own - other) ** 2, axis=0)), np.sqrt(np.mean(np.square(own), axis=0))
-        worst = max(worst, float(np.max(np.divide(error, size, out=np.zeros_like(error), where=error > 0))))
+        least = 1e-9 * max(float(np.abs(table.values).max()), np.finfo(float).tiny * 1e9)  # less is rounding
+        worst = max(worst, float(np.max(error / np.maximum(size, least))))
     return worst
 
 

@@ -72,10 +72,11 @@ def compared(played: Replay) -> Iterator[tuple[str, float, Float64[Array, " repl
 
 
 def extrapolation(case: Case) -> Verdict:
-    """Share of simulated states beyond the data, from observed states over as many steps as were observed."""
+    """Share of simulated states beyond the data, from observed states over as many steps as a path was observed."""
     found, rng = case.found, np.random.default_rng(case.seed)
     starts = found.state[rng.integers(len(found.state), size=_SIMULATED)]
-    times = np.arange(min(_STEPS, len(found.state)) + 1) * float(np.median(found.dtau))
+    longest = int(np.diff(case.observations.path_starts).max()) - 1
+    times = np.arange(min(_STEPS, longest) + 1) * float(np.median(found.dtau))
     paths = simulate(case.sde, starts, times, substeps=_SUBSTEPS, seed=case.seed)
     low, high = case.observations.box(_BEYOND)
     states = paths.values[paths.mask]
