@@ -17,6 +17,11 @@ from pages.formats import in_words, listed, markdown, spaced, ten_thousandths, t
 from pages.markers import fill, outside  # noqa: E402
 from pages.stored import EXPERIMENTS, RESULTS  # noqa: E402
 
+from fimsde.benchmark.suites.cases import SUITES, cases  # noqa: E402
+from fimsde.benchmark.suites.measure import Score  # noqa: E402
+from fimsde.benchmark.suites.store import scores_file, write_scores  # noqa: E402
+from fimsde.methods import named  # noqa: E402
+
 
 @pytest.fixture
 def copy(tmp_path):
@@ -84,11 +89,25 @@ NOT_MEASURED = {  # tables with numbers that are settings or codes
 def test_no_table_of_figures_stands_outside_markers():
     for page in pages_with_markers(ROOT):
         name = page.relative_to(ROOT).as_posix()
-        if name not in {f"docs/benchmark/{experiment}.md" for experiment in EXPERIMENTS}:  # written as a whole
+        if name not in {f"docs/benchmark/{experiment}.md" for experiment in (*EXPERIMENTS, *SUITES)}:  # whole
             for table in re.findall(r"(?:^\|.*\|\n)+", outside(page.read_text()), re.MULTILINE):
                 head = table.split("|")[1].strip()
                 numbers = re.findall(r"\| *[−-]?[\d.]+(?: ?±[\d. ]+)? ?%? *(?=\|)", table)
                 assert not numbers or head == NOT_MEASURED.get(name), f"{name}: the table {head!r} has {numbers[:3]}"
+
+
+def test_a_suite_has_a_page_as_soon_as_scores_are_stored(copy, capsys):
+    (method,) = named(["sfi-linear"])
+    file = scores_file(copy / "results", "bursts", 0, method)
+    first, *_ = cases("bursts")
+    score = Score("roessler", "", 0, "other", 1.0, None, *[0.125] * 3, 0, 0.125, 0.125, [1.0] * 3)
+    write_scores(file, method, {(first.system, first.setting, first.repetition): score})
+    assert check(copy, "--check") == 1
+    found = capsys.readouterr()
+    assert "+++ docs/benchmark/bursts.md as stored" in found.out
+    assert "bursts, sfi-linear: 1 of 1 scores are of other code" in found.err
+    assert check(copy) == 0
+    assert "0.125" in (copy / "docs" / "benchmark" / "bursts.md").read_text()
 
 
 # Markers

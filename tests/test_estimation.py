@@ -15,6 +15,7 @@ from fimsde.data.support import fit_support
 from fimsde.data.transitions import Transitions
 from fimsde.equations.sde import SDE, FunctionSDE, fields
 from fimsde.errors import DataWarning
+from fimsde.estimation import estimate_sde
 from fimsde.model.config import ModelConfig
 from fimsde.model.fim import FIMSDE
 from fimsde.model.paper import Tokens
@@ -372,11 +373,33 @@ def test_small_linear_algebra_runs_on_one_thread_and_leaves_no_trace():
         assert blas_threads() == before
 
 
-def test_an_estimate_knows_the_measurement_noise_in_the_units_of_the_data():
-    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7)
-    clean = simulate(ou, np.zeros((1, 1)), 0.02 * np.arange(4000), seed=3).values[0]
-    noisy = clean + 0.1 * np.random.default_rng(4).standard_normal(clean.shape)
-    found = estimate(read(1000 * noisy + 7, dt=0.02)).sde.noise_std
-    assert found.shape == (1,)
-    assert found[0] == pytest.approx(100, rel=0.15)
-    assert estimate(read(clean, dt=0.02)).sde.noise_std[0] < 0.03
+# Measurement noise
+
+
+def noisy_walk(noise_std):
+    """An Ornstein-Uhlenbeck process at gaps of 0.01, its components observed with noise of different size."""
+    clean = simulate(OrnsteinUhlenbeck(dim=2), np.zeros((1, 2)), np.arange(10_000) * 0.01, seed=3).values[0]
+    noise = np.random.default_rng(4).standard_normal(clean.shape)
+    return read(clean + np.array(noise_std) * noise, dt=0.01)
+
+
+def test_the_standard_deviation_of_the_noise_is_in_units_of_the_data():
+    """v = -mean(r_i r_{i+1}) has the variance ((g h + 2 v)² + 3 v²) / n for normal r with these two covariances.
+
+    False alarms: 1e-6 for each component, 4.9 standard errors.
+    """
+    v = np.array([0.05, 0.1]) ** 2
+    data = noisy_walk(np.sqrt(v))
+    error = np.sqrt(((0.7**2 * 0.01 + 2 * v) ** 2 + 3 * v**2) / 10_000)
+    found = estimate_sde(data).noise_std
+    assert (np.abs(found**2 - v) < 4.9 * error).all()
+    assert (np.abs(found**2 - 1.5 * v) > 4.9 * error).all()  # it could fail
+    moved = estimate_sde(data.with_units(scale=np.array([10.0, 0.1]), time_scale=3.0)).noise_std
+    np.testing.assert_allclose(moved, found * [10.0, 0.1], rtol=1e-4)
+
+
+def test_a_component_without_noise_shows_hardly_any_and_a_model_that_does_not_read_it_says_nothing():
+    """The standard error of v is g h / sqrt(n) there; False alarms: 1e-6."""
+    found = estimate_sde(noisy_walk([0.0, 0.1])).noise_std
+    assert found[0] ** 2 < 4.9 * 0.7**2 * 0.01 / np.sqrt(10_000) < found[1] ** 2
+    assert estimate_sde(OBS, MODEL).noise_std is None

@@ -14,7 +14,7 @@ from fimsde.baselines import peers_pysindy, peers_sfi
 from fimsde.benchmark import named, run
 from fimsde.data.observations import read
 from fimsde.equations.sde import FunctionSDE
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, DataWarning
 from fimsde.simulate import simulate
 
 SKEW = FunctionSDE(
@@ -109,6 +109,16 @@ def test_sfi_and_our_copy_of_its_equation_agree_everywhere(skew_data, settings):
     np.testing.assert_allclose(found.drift(x), drift, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.diffusion_sq(x), 2 * np.einsum("nii->ni", matrix), rtol=1e-9, atol=1e-12)
     assert_close_to_the_truth(found, skew_data)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("not positive definite"), ValueError("None is not a valid value")])
+def test_a_diffusion_of_which_sfi_cannot_select_terms_keeps_them_all_and_its_drift(error):
+    class Inference:
+        def sparsify_diffusion(self):
+            raise error
+
+    with pytest.warns(DataWarning, match=r"could not select terms of the diffusion \(.*\); all terms are kept"):
+        peers_sfi._select_diffusion(Inference())
 
 
 def test_sfi_is_given_paths_on_other_grids_as_other_data_sets():

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from fimsde.benchmark.report import save_tables
-from pages import canonical, numbers, paths, provenance, scripts
+from fimsde.benchmark.suites.cases import SUITES
+from pages import canonical, numbers, paths, provenance, scripts, suites
 from pages.markers import fill
 from pages.stored import EXPERIMENTS, RESULTS, Stored
 
@@ -29,7 +30,7 @@ def pages_with_markers(root: Path) -> list[Path]:
 def wanted(root: Path, stored: Stored) -> dict[Path, str]:
     """What all pages with figures should be: complete ones for every experiment, and marked places in the others."""
     texts: dict[Path, str] = {}
-    whole = {root / "docs" / "benchmark" / f"{experiment}.md" for experiment in EXPERIMENTS}
+    whole = {root / "docs" / "benchmark" / f"{experiment}.md" for experiment in (*EXPERIMENTS, *SUITES)}
     for page in pages_with_markers(root):
         if page not in whole:
             try:
@@ -41,6 +42,9 @@ def wanted(root: Path, stored: Stored) -> dict[Path, str]:
             save_tables(experiment, stored.cells(experiment), Path(folder))
         for file in sorted(Path(folder).iterdir()):
             texts[root / "docs" / "benchmark" / file.name] = file.read_text(encoding="utf-8")
+    for suite in SUITES:
+        if text := suites.page(stored.folder, suite):
+            texts[root / "docs" / "benchmark" / f"{suite}.md"] = text
     return texts
 
 
@@ -77,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             page.write_text(text, encoding="utf-8")
             print(f"{name} written")
-    for line in provenance.remarks(stored):
+    for line in [*provenance.remarks(stored), *suites.remarks(stored.folder)]:
         print(line, file=sys.stderr)
     if options.check and differs:
         print(f"{differs} pages are not what the stored results say: make tables writes them.", file=sys.stderr)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fimsde.bank.bank import LEAST_NOISE, NOISE_DESCRIPTOR
 from fimsde.data.degenerate import refuse_degenerate
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
@@ -67,15 +68,17 @@ class EstimatedSDE:
         return len(self.normaliser.offset)
 
     @property
-    def noise_std(self) -> Float64[Array, " dim"]:
-        """Standard deviation of the measurement noise, per component, in the units of the data, as the model read it.
+    def noise_std(self) -> Float64[Array, " dim"] | None:
+        """sqrt(v): standard deviation of the measurement noise of each component, in the units of the data.
 
-        Zero for a model that tells no noise from diffusion. `Result.noise_std` is the more exact one.
+        As read from the data, 0 where they show none; None for a model that does not read it.
         """
-        own = getattr(self.context.source, "noise_std", None)
-        if own is None:
-            return np.zeros(self.dim)
-        return self.normaliser.scale * own[0, : self.dim].double().cpu().numpy()
+        descriptors: Tensor | None = getattr(self.context.source, "descriptors", None)
+        if descriptors is None:
+            return None
+        log_variance = descriptors[0, : self.dim, NOISE_DESCRIPTOR].double().numpy(force=True)
+        variance = np.exp(log_variance) - LEAST_NOISE
+        return self.normaliser.scale * np.sqrt(np.where(variance > LEAST_NOISE, variance, 0.0))
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""

@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from fimsde._version import __version__
-from fimsde.baselines import bisde, kramers_moyal, latent_sde, peers_pysindy, peers_sfi, sparse_gp
+from fimsde.baselines import (
+    bisde,
+    gp_increments,
+    gp_weak,
+    kramers_moyal,
+    latent_sde,
+    peers_pysindy,
+    peers_sfi,
+    sparse_cubic,
+    sparse_gp,
+)
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.estimation import BUNDLED, estimate_sde
+from fimsde.evidence import estimate as evidence
 from fimsde.files.growing import begun
 from fimsde.files.identities import SHORT, file_hash, sha256
 from fimsde.model.fim import FIMSDE
@@ -27,6 +38,10 @@ from fimsde.train.run_folder import CHECKPOINTS
 NAMES = (
     "kramers-moyal",
     "kramers-moyal-binned",
+    "kramers-moyal-linear",
+    "sparse-cubic",
+    "gp-increments",
+    "gp-weak",
     "bisde",
     "bisde-scaled",
     "sparsegp",
@@ -38,7 +53,11 @@ NAMES = (
     "ours",
     "ours-origin",
     "ours-finetuned",
+    "evidence",
+    "evidence-unknown-origin",
 )
+
+_LINEAR = kramers_moyal.PolynomialSettings(drift_degree=1, diffusion_degree=0)  # linear drift, constant diffusion
 
 
 @runtime_checkable
@@ -129,6 +148,14 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
             return _function(name, "Kramers-Moyal", kramers_moyal.fit, kramers_moyal.POLYNOMIAL)
         case "kramers-moyal-binned":
             return _function(name, "Kramers-Moyal, binned", kramers_moyal.fit, kramers_moyal.BINNED)
+        case "kramers-moyal-linear":
+            return _function(name, "Kramers-Moyal, linear", kramers_moyal.fit, _LINEAR)
+        case "sparse-cubic":
+            return _function(name, "Sparse cubic", sparse_cubic.fit, sparse_cubic.DEFAULT)
+        case "gp-increments":
+            return _function(name, "Gaussian process on increments", gp_increments.fit, gp_increments.DEFAULT)
+        case "gp-weak":
+            return _function(name, "Gaussian process, weak form", gp_weak.fit, gp_weak.DEFAULT)
         case "bisde":
             return _function(name, "BISDE", bisde.fit, replace(bisde.PAPER, clip=real_series))
         case "bisde-scaled":
@@ -142,14 +169,18 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "pysindy":
             return _function(name, "PySINDy", peers_pysindy.fit, peers_pysindy.STLSQ)
         case "sfi-linear":
-            return _function(name, "SFI, linear", peers_sfi.fit, peers_sfi.LINEAR)
+            return sfi(peers_sfi.LINEAR)
         case "sfi-parametric":
-            return _function(name, "SFI, parametric", peers_sfi.fit, peers_sfi.PARAMETRIC)
+            return sfi(peers_sfi.PARAMETRIC)
         case "ours":
             return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
         case "ours-origin":
             informed = partial(_estimate, str(BUNDLED), origin_known=True)
             return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=informed)
+        case "evidence":
+            return _function(name, "fimsde, evidence alone", evidence.fit, evidence.AUTO)
+        case "evidence-unknown-origin":
+            return _function(name, "fimsde, evidence alone, origin unknown", evidence.fit, evidence.STRICT)
         case "ours-finetuned":
             return finetuned(FinetuneConfig(), work=work)
         case _:
@@ -162,6 +193,11 @@ def _function(name: str, title: str, fit: Callable, settings: object) -> Method:
 
 def _fit(fit: Callable, settings: object, observations: Observations, seed: int) -> SDE:
     return fit(observations, settings, seed)
+
+
+def sfi(settings: peers_sfi.SFISettings) -> Method:
+    """Stochastic Force Inference with settings of one's own."""
+    return _function(f"sfi-{settings.estimator}", f"SFI, {settings.estimator}", peers_sfi.fit, settings)
 
 
 def fim(folder: str | Path) -> Method:

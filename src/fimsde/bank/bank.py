@@ -25,7 +25,7 @@ from fimsde.shapes import Array, Float64
 COARSE = 2  # the reference of coarse data
 NOISY = 3.0  # score of the noise variance above which the block fit is the reference: three standard errors
 NUM_DESCRIPTORS = 15
-LOG_NOISE, LEAST_NOISE = 2, 1e-9  # the descriptor that is ln(noise variance + this)
+NOISE_DESCRIPTOR, LEAST_NOISE = 2, 1e-9  # its place is that of log(v + 1e-9), v the variance of the noise
 _LEAST_RATE = 0.1  # of the mean variance rate, in the lack of fit: as in the weights of the fits
 _KEPT = 2**23  # bytes: more than any array of a context of thousands of observations
 _MANY = 200_000  # observations from which threads of linear algebra are worth their price

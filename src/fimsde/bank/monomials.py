@@ -27,7 +27,7 @@ def evaluate(
     For x = u + e with normal e of variance v: E[x² - v] = u² and E[x³ - 3 v x] = u³.
     """
     dim = x.shape[1]
-    lower, component, power = _steps(dim, degree)
+    lower, component, power = products_of_lower(dim, degree)
     out = np.empty((len(x), len(lower)))
     noise_var = np.zeros(dim) if noise_var is None else noise_var
     monomial_kernels.fill_monomials(np.ascontiguousarray(x), noise_var, lower, component, power, out)
@@ -35,7 +35,7 @@ def evaluate(
 
 
 @cache
-def _steps(dim: int, degree: int) -> tuple[Int[Array, " terms"], Int[Array, " terms"], Int[Array, " terms"]]:
+def products_of_lower(dim: int, degree: int) -> tuple[Int[Array, " terms"], Int[Array, " terms"], Int[Array, " terms"]]:
     """Each monomial as a lower one times a power of its last component: which one, which component, which power."""
     exps = exponents(dim, degree)
     index = {tuple(e): k for k, e in enumerate(exps)}

@@ -31,7 +31,7 @@ _MOST_PLACES = 24  # places of the grid that are looked at again
 _NARROWEST = 1e-200  # variance of coefficients of data that do not move
 _TIE = 1e-6  # differences of log evidence below this are rounding
 
-_Averages = tuple[Float64[Array, "places scales shares"], Float64[Array, "places scales shares dim terms"]]
+Averages = tuple[Float64[Array, "places scales shares"], Float64[Array, "places scales shares dim terms"]]
 
 
 def _num_per_axis(dim: int) -> int:
@@ -101,19 +101,11 @@ def sparse_averages(
     right = (post.precision @ post.mean[..., None])[..., 0]
     shifts = monomials.shift_terms(dim, degree)
 
-    def average(places: Float64[Array, "places dim"], most_free: int, num_scales: int) -> _Averages:
-        return average_at_places(post.precision, right, slabs[:num_scales], odds, most_free, *shifts, places)
+    def average(places: Float64[Array, "places dim"], most_free: int, num_scales: int) -> Averages:
+        evidence, found = average_at_places(post.precision, right, slabs[:num_scales], odds, most_free, *shifts, places)
+        return evidence.sum(axis=-1), found
 
-    def average_fully(places: Float64[Array, "places dim"]) -> _Averages:
-        return average(places, _most_free(dim), len(scales))
-
-    if origin is not None:
-        scores, found = average_fully(origin[None])
-    else:
-        places = _grid(dim)
-        if degree > 2:  # diffusions are often constant, and then as good around any place
-            places = _best_of(places, average(places, _FIRST_LOOK, 1)[0][:, 0])
-        scores, found = _around_the_best(places, average_fully)
+    scores, found, _ = search_origin(average, dim, len(scales), origin, first_look=degree > 2)
     return np.stack(
         [
             _weighted(scores[:, chosen, shares.index(b.share)], found[:, chosen, shares.index(b.share)])
@@ -121,6 +113,39 @@ def sparse_averages(
             for chosen in [[scales.index(scale) for scale in b.scales]]
         ]
     )
+
+
+def search_origin(
+    average: Callable[[Float64[Array, "places dim"], int, int], Averages],
+    dim: int,
+    num_scales: int,
+    origin: Float64[Array, " dim"] | None,
+    *,
+    first_look: bool,
+) -> tuple[*Averages, int]:
+    """Log evidences and averages at an origin, or on a grid of origins that gets finer around the best place.
+
+    Args:
+        average: Averages over sparse models at places, with so many terms free and so many sizes of the equation.
+        dim: State dimension.
+        num_scales: Number of sizes.
+        origin: The place, if it is known.
+        first_look: Whether places are chosen by a quick look first. Diffusions are often constant, and then as good
+            around any place.
+
+    Returns:
+        Log evidences, averages, and the number of places that share the prior.
+    """
+
+    def average_fully(places: Float64[Array, "places dim"]) -> Averages:
+        return average(places, _most_free(dim), num_scales)
+
+    if origin is not None:
+        return *average_fully(origin[None]), 1
+    places, num = _grid(dim), len(_grid(dim))
+    if first_look:
+        places = _best_of(places, average(places, _FIRST_LOOK, 1)[0][:, 0])
+    return *_around_the_best(places, average_fully), num
 
 
 def _best_of(
@@ -135,8 +160,8 @@ def _best_of(
 
 
 def _around_the_best(
-    places: Float64[Array, "first dim"], average: Callable[[Float64[Array, "places dim"]], _Averages]
-) -> _Averages:
+    places: Float64[Array, "first dim"], average: Callable[[Float64[Array, "places dim"]], Averages]
+) -> Averages:
     """Log evidences and averages at places of the grid, and on finer and finer grids around the best place so far.
 
     A place stands for its share of the volume.

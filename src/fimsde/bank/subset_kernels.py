@@ -49,21 +49,25 @@ def average_subsets(precision, right, slab, odds, most_free, averages):
         for p in range(rows):
             for t in range(have):
                 weights[p, to + t] = weights[p, t] * odds[p, order[i]]
-    most = evidence.max()
-    for t in range(models):
-        evidence[t] = np.exp(evidence[t] - most)
-    sums = np.empty((rows, num, models))
+    sums, total = np.empty((rows, num, models)), np.full(rows, -np.inf)
+    averages[:] = 0.0
     for p in range(rows):
+        most = -np.inf
         for t in range(models):
-            weights[p, t] *= evidence[t]
+            if weights[p, t] > 0.0:
+                most = max(most, evidence[t])
+        if most == -np.inf:  # a sure term that this row never keeps: the data exclude it
+            continue
+        for t in range(models):
+            if weights[p, t] > 0.0:
+                weights[p, t] *= np.exp(evidence[t] - most)
         for i in range(num - 1, -1, -1):
             have = 1 << max(i - first, 0)
             _fold(matrix, reduced, weights[p], sums[p], i, have, have if i >= first else 0)
-    averages[:] = 0.0
-    for p in range(rows):
+        total[p] = np.log(weights[p, 0]) + most
         for i in range(num):
             averages[p, order[i]] = sums[p, i, 0] / weights[p, 0]
-    return np.log(weights[:, 0]) + most
+    return total
 
 
 @njit(cache=True, error_model="numpy")
@@ -163,11 +167,11 @@ def average_at_places(informations, rights, slabs, odds, most_free, rows, column
 
     `informations` (dim, terms, terms) and `rights` (dim, terms) are the data's normal equations for the coefficients in
     x, `slabs` (slabs, dim, terms) prior precisions in (x - place); the shift matrix has the entries of
-    `monomials.shift_terms`. Returns log evidences (places, slabs, rows of odds) and the coefficients in x,
+    `monomials.shift_terms`. Returns log evidences (places, slabs, rows of odds, dim) and the coefficients in x,
     (places, slabs, rows, dim, terms).
     """
     num, (dim, terms) = len(slabs), rights.shape
-    evidence = np.zeros((len(places), num, len(odds)))
+    evidence = np.zeros((len(places), num, len(odds), dim))
     out = np.zeros((len(places), num, len(odds), dim, terms))
     half, there, precision = np.empty((terms, terms)), np.empty((terms, terms)), np.empty((terms, terms))
     right, reach, averages = np.empty(terms), np.empty(terms), np.empty((len(odds), terms))
@@ -186,7 +190,7 @@ def average_at_places(informations, rights, slabs, odds, most_free, rows, column
                 precision[:] = there
                 for k in range(terms):
                     precision[k, k] += slabs[s, d, k]
-                evidence[i, s] += average_subsets(precision, right, slabs[s, d], odds, most_free, averages)
+                evidence[i, s, :, d] = average_subsets(precision, right, slabs[s, d], odds, most_free, averages)
                 for e in range(len(back)):
                     for p in range(len(odds)):
                         out[i, s, p, d, columns[e]] += back[e] * averages[p, rows[e]]

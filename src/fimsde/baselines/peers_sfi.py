@@ -84,10 +84,10 @@ def fit_with_inference(observations: Observations, settings: SFISettings = PARAM
 
 
 def _select_diffusion(inference: Any) -> None:
-    """PASTIS on the diffusion; SFI refuses where the covariance it needs is not positive definite."""
+    """PASTIS on the diffusion; SFI fails if a covariance is not positive definite or no term is left."""
     try:
         inference.sparsify_diffusion()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         warnings.warn(
             f"SFI could not select terms of the diffusion ({error}); all terms are kept. Lower diffusion_degree, or "
             "take the parametric estimator.",

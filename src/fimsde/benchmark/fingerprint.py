@@ -17,17 +17,23 @@ from fimsde.errors import ConfigError
 UNKNOWN = "unknown"  # of results stored before there were fingerprints
 PACKAGE = Path(__file__).parent.parent
 
-MEASURED = (  # for every method: the data, and what is measured on them
-    *("data", "systems", "equations", "simulate.py", "metrics"),
+SHARED = ("data", "equations", "simulate.py", "metrics", "systems/canonical.py")  # by all that is measured
+MEASURED = (  # for every method: the data of the paper's experiments, and what is measured on them
+    *(*SHARED, "systems/lorenz.py", "systems/out_of_class.py", "systems/real_world.py"),
     *("benchmark/tasks.py", "benchmark/measure.py"),
 )
+EVIDENCE = ("evidence", "bank")
 MODEL = ("bank", "model", "estimation.py")  # the prior is for training only: what it taught is in the weights
 LIBRARY = "baselines/library.py"
 DECIDES = {  # of a method with this name, or with this name and more words after a dash
     "ours": MODEL,
     "fim": MODEL,
+    "evidence": EVIDENCE,
     "ours-finetuned": (*MODEL, "train/finetune", "train/config.py", "train/loop.py", "train/losses.py"),
     "kramers-moyal": ("baselines/kramers_moyal.py", LIBRARY),
+    "sparse-cubic": ("baselines/sparse_cubic.py", LIBRARY),
+    "gp-increments": ("baselines/gp_increments.py", "baselines/radial.py"),
+    "gp-weak": ("baselines/gp_weak.py", "baselines/gp_increments.py", "baselines/radial.py", "bank"),
     "bisde": ("baselines/bisde.py", "baselines/msbl.py", LIBRARY),
     "sparsegp": ("baselines/sparse_gp.py", "baselines/gaussian_process.py", LIBRARY),
     "latentsde": (
@@ -42,10 +48,17 @@ DECIDES = {  # of a method with this name, or with this name and more words afte
 @lru_cache
 def fingerprint(method: str, package: Path = PACKAGE) -> str:
     """The digest of what decides the numbers of a method; of one that is not ours, the data and the measures alone."""
+    return digest_of((*MEASURED, *own_places(method)), package)
+
+
+def own_places(method: str) -> tuple[str, ...]:
+    """The modules and folders of a method: those of the longest name in the table that its name begins with.
+
+    None if it is not ours.
+    """
     words = method.split("-")
     names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
-    own = next((DECIDES[name] for name in names if name in DECIDES), ())
-    return digest_of((*MEASURED, *own), package)
+    return next((DECIDES[name] for name in names if name in DECIDES), ())
 
 
 def digest_of(places: tuple[str, ...], package: Path = PACKAGE) -> str:

@@ -160,7 +160,12 @@ def _single_threads(workers: int) -> Iterator[None]:
 
 
 def gram_folder() -> Path:
-    """The user's cache, or for want of a home one that all programs share."""
+    """Where the Grams of references are kept by default."""
+    return cache_folder("grams")
+
+
+def cache_folder(content: str) -> Path:
+    """A folder in the user's cache, or for want of a home in one that all programs share."""
     home = Path(os.path.expanduser("~"))
     usual = home / ".cache" if home.is_absolute() else Path(tempfile.gettempdir())
-    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "fimsde" / "grams"
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "fimsde" / content

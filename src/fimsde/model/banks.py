@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fimsde.bank.bank import COARSE, LEAST_NOISE, LOG_NOISE, Bank
+from fimsde.bank.bank import COARSE, Bank
 from fimsde.bank.cells import BANDWIDTHS
 from fimsde.bank.hypotheses import BLOCK_FULL, DIFFUSION, DRIFT
 
@@ -51,11 +51,6 @@ class Banks:
     def dim(self) -> int:
         """State dimension of all systems in the batch."""
         return self.speed.shape[1]
-
-    @property
-    def noise_std(self) -> Float[Tensor, "batch dim"]:
-        """Standard deviation of the measurement noise of each component, as the bank read it off the data."""
-        return (self.descriptors[..., LOG_NOISE].exp() - LEAST_NOISE).clamp(min=0.0).sqrt()
 
     @cached_property
     def drift_choices(self) -> Float[Tensor, "batch terms columns"]:

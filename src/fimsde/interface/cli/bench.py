@@ -2,19 +2,25 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
+
+if TYPE_CHECKING:
+    from fimsde.benchmark.suites.cases import Suite
 
 
 def bench(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class or verdicts."
+            help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; wide, gallery, "
+            "noisy-cubic, bursts or verdicts."
         ),
     ],
     methods: Annotated[
@@ -25,7 +31,11 @@ def bench(
         "bench"
     ),
     systems: Annotated[str | None, typer.Option(help="Some of the systems or series, comma-separated.")] = None,
-    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell.")] = None,
+    families: Annotated[
+        str, typer.Option(help="Of wide: development, reported, all, or some families, comma-separated.")
+    ] = "development",
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Data sets or folds per cell; draws of wide.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Of wide: only every so many draws, for slow methods.")] = 1,
     iterations: Annotated[str | None, typer.Option(help="When to score along training, e.g. 500,1000.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="0 for reports; from 1000000 for development.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of the experiment.")] = False,
@@ -47,7 +57,7 @@ def bench(
     ] = None,
     figures_out: Annotated[Path | None, typer.Option("--figures", help="Folder for the figures.")] = None,
 ) -> None:
-    """Measure estimators on an experiment of the paper and print them beside the published numbers.
+    """Measure estimators on an experiment of the paper, beside the published numbers, or on a suite, beside others.
 
     Example: fimsde bench canonical --methods kramers-moyal,bisde --quick
     """
@@ -56,6 +66,7 @@ def bench(
     from fimsde.benchmark.report import save_figures, save_tables, text_tables
     from fimsde.benchmark.results import read_all
     from fimsde.benchmark.run import run
+    from fimsde.benchmark.suites.cases import SUITES
     from fimsde.benchmark.summary import summarise
     from fimsde.benchmark.tasks import EXPERIMENTS, FINETUNE_ITERATIONS, LATENT_ITERATIONS
     from fimsde.files.place import check_place
@@ -64,8 +75,40 @@ def bench(
     if experiment == "verdicts":
         _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
         return
+    if experiment in SUITES:
+        refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
+        _refuse(experiment, refused | {"--workers": workers > 1})
+        words = _words(methods) if methods else None
+        _suite(experiment, words, weights or (), out, systems, repetitions, seed, quick, summary, renew, as_json)
+        return
+    if experiment == "wide":
+        if figures_out or systems or iterations or data or workers > 1:
+            raise ConfigError(
+                "--figures, --systems, --iterations, --data and --workers are not for wide; leave them out, "
+                "and choose families with --families."
+            )
+        bench_wide(
+            WideOptions(
+                methods=_words(methods) if methods else None,
+                weights=weights or [],
+                families=_words(families),
+                out=out,
+                seed=seed,
+                draws=repetitions,
+                every=every,
+                quick=quick,
+                summary=summary,
+                renew=renew,
+                adopt=adopt,
+                as_json=as_json,
+                tables_out=tables_out,
+                cache=cache,
+            )
+        )
+        return
     if experiment not in EXPERIMENTS:
-        raise ConfigError(f"unknown experiment {experiment!r}; choose from {', '.join(EXPERIMENTS)}, verdicts.")
+        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts"))
+        raise ConfigError(f"unknown experiment {experiment!r}; choose from {names}.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
         real_series=experiment in ("real-world", "convergence"),
@@ -132,6 +175,46 @@ def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, as_
             tell(kind.name)
     cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
     typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
+
+
+def _refuse(experiment: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value:
+            raise ConfigError(f"{name} was given, but {experiment} has no use for it; leave it out.")
+
+
+def _suite(
+    suite: "Suite",
+    methods: Sequence[str] | None,
+    weights: Sequence[Path],
+    out: Path,
+    systems: str | None,
+    repetitions: int | None,
+    seed: int,
+    quick: bool,
+    summary: bool,
+    renew: bool,
+    json_wanted: bool,
+) -> None:
+    from fimsde.benchmark.suites.run import other_code, run_suite, stored
+    from fimsde.benchmark.suites.tables import as_json, tables
+    from fimsde.methods import named
+
+    usual = ["ours", "ours-origin", "sfi-linear", "sfi-parametric"] if summary else ["ours"]
+    chosen = named(usual if methods is None else methods, weights=weights)
+    wanted = _words(systems) if systems else None
+    if summary:
+        results = stored(suite, chosen, out=out, seed=seed, systems=wanted)
+        if not results:
+            raise ConfigError(f"no stored scores of {suite} in {str(out)!r}; run it without --summary first.")
+    else:
+        results = run_suite(
+            *(suite, chosen), out=out, seed=seed, repetitions=repetitions, systems=wanted, quick=quick, renew=renew
+        )
+    for line in other_code(suite, results):
+        typer.echo(line, err=True)
+    found = tables(suite, results)
+    typer.echo(json.dumps(as_json(suite, results), indent=1) if json_wanted else "\n".join(map(str, found)))
 
 
 def _default_methods(experiment: str, has_weights: bool) -> list[str]:

@@ -1,0 +1,1 @@
+"""Suites against specialists: the gallery of StochasticForceInference, noisy cubic systems, bursting flows."""

@@ -1,0 +1,1 @@
+"""`fimsde bench wide`: families of random systems, and how much worse an estimator is than the best specialist."""

@@ -1,0 +1,127 @@
+"""PosteriorSDE: the equation behind a data set, as the average of all hypotheses, in the units of the data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from fimsde.data.degenerate import refuse_degenerate
+from fimsde.data.normalise import Normaliser, fit_normaliser
+from fimsde.data.observations import Observations
+from fimsde.data.support import Support, fit_support
+from fimsde.data.transitions import to_transitions
+from fimsde.equations.sde import Fields
+from fimsde.errors import InvalidObservationsError
+from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
+from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
+from fimsde.shapes import Array, Bool, Float, Float64
+
+# ranges of the data outside of them beyond which fields are constant, as for primed models: powers only explode there
+_REACH = 1.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hypotheses are weighed.
+
+    Attributes:
+        origin: Where equations may have few terms. "auto": around the zero of your scale, or around an unknown place;
+            "unknown": around an unknown place, so that a shift of the data shifts the answer and changes nothing else.
+    """
+
+    origin: Literal["auto", "unknown"] = "auto"
+
+
+AUTO, STRICT = Settings(), Settings("unknown")
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorSDE:
+    """dx = drift(x) dt + diag(diffusion(x)) dW (Ito): posterior means over all hypotheses, in the units of the data.
+
+    Locations are arrays (queries, dim); results have the same shape. Fields are held constant along each axis farther
+    outside the data than these are wide.
+
+    Attributes:
+        inference: What was learnt, in normalised coordinates.
+        normaliser: From the units of the data to those.
+        support: Where data were.
+        box: Corners beyond which fields are constant, normalised.
+    """
+
+    inference: Inference = field(repr=False)
+    normaliser: Normaliser = field(repr=False)
+    support: Support = field(repr=False)
+    box: Float64[Array, "2 dim"] = field(repr=False)
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.normaliser.offset)
+
+    @property
+    def noise_std(self) -> Float64[Array, " dim"]:
+        """Standard deviation of the measurement noise, per component, in the units of the data; 0 if none was found."""
+        return self.normaliser.scale * np.sqrt(self.inference.equation.noise)
+
+    @property
+    def probabilities(self) -> dict[str, dict[str, Float64[Array, " dim"]]]:
+        """Probability of every hypothesis about drift and diffusion, per component."""
+        found = self.inference
+        return {
+            "drift": dict(zip(DRIFT, found.drift.weights, strict=True)),
+            "diffusion": dict(zip(RATE, found.rate.weights, strict=True)),
+        }
+
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Drift f, state per time."""
+        equation = self.inference.equation
+        return self.normaliser.undo_drift(equation.drift_basis.field(equation.drift, self._held(x)))
+
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Diffusion sqrt(g), state per square root of time."""
+        equation = self.inference.equation
+        g = np.maximum(equation.rate_basis.field(equation.rate, self._held(x)), equation.floor)
+        return self.normaliser.undo_diffusion(np.sqrt(g))
+
+    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
+        """Drift and diffusion at once; NaN where x is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a path on its way to infinity
+            return self.drift(x), self.diffusion(x)
+
+    def supports(self, x: Float[Array, "queries dim"]) -> Bool[Array, " queries"]:
+        """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.support.contains(self.normaliser.states(np.asarray(x, np.float64)))
+
+    def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Normalised locations, moved to the nearest place in the box."""
+        return np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box)
+
+
+def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) -> PosteriorSDE:
+    """The equation behind the observations. Nothing is random, so the seed has no use."""
+    if observations.dim > MOST_COMPONENTS:
+        raise InvalidObservationsError(
+            f"the observations have {observations.dim} components; hypotheses are known for at most {MOST_COMPONENTS}. "
+            "Choose some of them."
+        )
+    transitions = to_transitions(observations)
+    refuse_degenerate(observations, transitions)
+    normaliser = fit_normaliser(transitions)
+    normalised = normaliser.transitions(transitions)
+    zero = normaliser.states(np.zeros((1, observations.dim)))[0]
+    found = infer(normalised, Origin(zero if settings.origin == "auto" else None))
+    _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
+    low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
+    box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
+    return PosteriorSDE(found, normaliser, fit_support(normalised), box)
+
+
+def _check_finite(*parts: Float64[Array, "..."] | Sequence[float]) -> None:
+    if not all(np.isfinite(part).all() for part in parts):
+        raise InvalidObservationsError(
+            "the data give no finite estimate: they hold too few different states or steps to tell the terms of an "
+            "equation apart. Add observations, or leave out components that hardly change."
+        )

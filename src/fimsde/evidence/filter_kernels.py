@@ -1,0 +1,284 @@
+"""numba kernels of the filter: from one observation to the next along every path, and the local-level model."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# (numba infers the types of kernels)
+
+import math
+
+import numpy as np
+
+from fimsde.compiler import njit
+from fimsde.evidence.basis_kernels import field_at, jacobian_at, scratch
+
+_ROUNDING = 1e-12  # of a variance: what is left where components move together
+
+
+@njit(cache=True, error_model="numpy")
+def filter_paths(
+    y, dtau, starts, drift, drift_coefficients, rate, rate_coefficients, floor, noise, reach, steps, euler
+):
+    """Extended Kalman filter along paths; one row for every step from an observation to the next.
+
+    Between observations dm/dt = E[f] and dP/dt = J P + P J' + g: the mean by Runge-Kutta steps, f averaged over the
+    spread of the state; the covariance by the exponential of the Jacobian in the middle and Simpson's rule. With
+    `euler`, one Euler step.
+
+    Returns places and variances of the state at the beginning, middle and end of the gap, diagonals of the transition
+    matrices from beginning and middle to the end, gains, variances of the innovations, innovations, whether a row
+    begins a path, and the log likelihood of every row.
+    """
+    dim, rows = y.shape[1], len(y) - (len(starts) - 1)
+    places, spreads = np.empty((3, rows, dim)), np.empty((3, rows, dim))
+    carried = np.ones((2, rows, dim))
+    gain, variance, innovation = np.empty((rows, dim)), np.empty((rows, dim)), np.empty((rows, dim))
+    begins, loglik = np.zeros(rows, np.bool_), np.empty(rows)
+    work = scratch(dim, max(drift[0].max(), rate[0].max(), 1), max(len(drift[0]), len(rate[0])))
+    small, slopes, matrices = np.empty(dim), np.empty((6, dim)), np.empty((8, dim, dim))
+    state, mean, middle, rates = np.empty(dim), np.empty(dim), np.empty(dim), np.empty((3, dim))
+    spread, predicted, whole, half = (
+        np.empty((dim, dim)),
+        np.empty((dim, dim)),
+        np.empty((dim, dim)),
+        np.empty((dim, dim)),
+    )
+    exact = noise.max() == 0.0
+    row = 0
+    for p in range(len(starts) - 1):
+        for j in range(dim):
+            state[j] = y[starts[p], j]
+            for k in range(dim):
+                spread[j, k] = noise[j] if j == k else 0.0
+        for i in range(starts[p], starts[p + 1] - 1):
+            gap = dtau[i]
+            begins[row] = i == starts[p]
+            for j in range(dim):
+                places[0, row, j], spreads[0, row, j] = state[j], spread[j, j]
+            _rate_at(state, rate, rate_coefficients, floor, work, small, rates[0])
+            if euler:
+                _euler(state, spread, rates[0], gap, drift, drift_coefficients, work, small, mean, predicted)
+                for j in range(dim):
+                    places[1, row, j], spreads[1, row, j] = state[j], spread[j, j]
+            else:
+                _flow(state, spread, rates[0], gap, steps, drift, drift_coefficients, work, reach, slopes, mean, middle)
+                for j in range(dim):
+                    places[1, row, j] = middle[j]
+                    small[j] = spread[j, j] + 0.5 * gap * rates[0, j]
+                jacobian_at(middle, small, drift, drift_coefficients, work, matrices[0])
+                _rate_at(middle, rate, rate_coefficients, floor, work, small, rates[1])
+                _rate_at(mean, rate, rate_coefficients, floor, work, small, rates[2])
+                _exponential(gap, matrices, whole, half)
+                _predict(spread, whole, half, rates, gap, predicted)
+                for j in range(dim):
+                    carried[0, row, j], carried[1, row, j] = whole[j, j], half[j, j]
+                    spreads[1, row, j] = 0.5 * gap * rates[1, j]
+                    for a in range(dim):
+                        for b in range(dim):
+                            spreads[1, row, j] += half[j, a] * spread[a, b] * half[j, b]
+            for j in range(dim):
+                places[2, row, j], spreads[2, row, j] = mean[j], predicted[j, j]
+                innovation[row, j] = y[i + 1, j] - mean[j]
+                variance[row, j] = predicted[j, j] + noise[j]
+            loglik[row] = _update(mean, predicted, noise, innovation[row], exact, state, spread, gain[row], matrices)
+            if exact:
+                for j in range(dim):
+                    state[j] = y[i + 1, j]
+            row += 1
+    return places, spreads, carried, gain, variance, innovation, begins, loglik
+
+
+@njit(cache=True, error_model="numpy")
+def _rate_at(x, rate, coefficients, floor, work, small, out):
+    """max(g(x), floor)."""
+    for j in range(len(x)):
+        small[j] = 0.0
+    field_at(x, small, rate, coefficients, work, out)
+    for j in range(len(x)):
+        out[j] = max(out[j], floor[j])
+
+
+@njit(cache=True, error_model="numpy")
+def _euler(state, spread, rate, gap, drift, coefficients, work, small, mean, predicted):
+    """One Euler step of mean and covariance."""
+    for j in range(len(state)):
+        small[j] = 0.0
+    field_at(state, small, drift, coefficients, work, mean)
+    for j in range(len(state)):
+        mean[j] = state[j] + gap * mean[j]
+        for k in range(len(state)):
+            predicted[j, k] = spread[j, k]
+        predicted[j, j] += gap * rate[j]
+
+
+@njit(cache=True, error_model="numpy")
+def _flow(state, spread, rate, gap, steps, drift, coefficients, work, reach, slopes, mean, middle):
+    """The mean at the end of the gap and in its middle, along E[f], by classical Runge-Kutta steps.
+
+    The spread grows by the rate since the observation. An odd number of steps meets the middle inside a step, between
+    whose ends the path is a cubic with the slopes there.
+    """
+    dim = len(state)
+    k1, k2, k3, k4, var, at = slopes[0], slopes[1], slopes[2], slopes[3], slopes[4], slopes[5]
+    step = gap / steps
+    for j in range(dim):
+        mean[j] = state[j]
+    for s in range(steps):
+        for j in range(dim):
+            var[j] = spread[j, j] + s * step * rate[j]
+        field_at(mean, var, drift, coefficients, work, k1)
+        for j in range(dim):
+            at[j] = mean[j] + 0.5 * step * k1[j]
+            var[j] += 0.5 * step * rate[j]
+        field_at(at, var, drift, coefficients, work, k2)
+        for j in range(dim):
+            at[j] = mean[j] + 0.5 * step * k2[j]
+        field_at(at, var, drift, coefficients, work, k3)
+        for j in range(dim):
+            at[j] = mean[j] + step * k3[j]
+            var[j] += 0.5 * step * rate[j]
+        field_at(at, var, drift, coefficients, work, k4)
+        for j in range(dim):
+            moved = mean[j] + step / 6.0 * (k1[j] + 2.0 * k2[j] + 2.0 * k3[j] + k4[j])
+            moved = min(max(moved, -reach), reach)
+            if 2 * s + 1 == steps:
+                inside = 0.5 * (mean[j] + moved) + 0.125 * step * (k1[j] - k4[j])
+                middle[j] = min(max(inside, -reach), reach)
+            elif 2 * (s + 1) == steps:
+                middle[j] = moved
+            mean[j] = moved
+
+
+@njit(cache=True, error_model="numpy")
+def _exponential(gap, matrices, whole, half):
+    """exp(J h) and exp(J h / 2) of the Jacobian in the first matrix: a Taylor polynomial of a small part, squared."""
+    jacobian, part, term, other = matrices[0], matrices[1], matrices[2], matrices[3]
+    dim = len(jacobian)
+    if dim == 1:
+        half[0, 0] = math.exp(min(0.5 * gap * jacobian[0, 0], 50.0))
+        whole[0, 0] = half[0, 0] ** 2
+        return
+    norm = 0.0
+    for i in range(dim):
+        total = 0.0
+        for j in range(dim):
+            total += abs(gap * jacobian[i, j])
+        norm = max(norm, total)
+    squarings = 1
+    while norm > 0.25 * 2.0**squarings and squarings < 20:
+        squarings += 1
+    size = norm / 2.0**squarings
+    for i in range(dim):
+        for j in range(dim):
+            part[i, j] = gap * jacobian[i, j] / 2.0**squarings
+            term[i, j] = part[i, j]
+            half[i, j] = part[i, j] + (1.0 if i == j else 0.0)
+    left, order = size, 1
+    while left > 1e-10 and order < 12:
+        order += 1
+        left *= size / order
+        _multiply(term, part, other)
+        for i in range(dim):
+            for j in range(dim):
+                term[i, j] = other[i, j] / order
+                half[i, j] += term[i, j]
+    for _ in range(squarings - 1):
+        _multiply(half, half, other)
+        for i in range(dim):
+            for j in range(dim):
+                half[i, j] = other[i, j]
+    _multiply(half, half, whole)
+
+
+@njit(cache=True, error_model="numpy")
+def _multiply(a, b, out):
+    """The product of two small matrices."""
+    dim = len(a)
+    for i in range(dim):
+        for j in range(dim):
+            out[i, j] = 0.0
+            for k in range(dim):
+                out[i, j] += a[i, k] * b[k, j]
+
+
+@njit(cache=True, error_model="numpy")
+def _predict(spread, whole, half, rates, gap, out):
+    """E P E' + ∫ e^{J s} g e^{J' s} ds, the integral by Simpson's rule."""
+    dim = len(spread)
+    for j in range(dim):
+        for k in range(j + 1):
+            total = gap / 6.0 * rates[2, j] if j == k else 0.0
+            for a in range(dim):
+                total += gap / 6.0 * whole[j, a] * rates[0, a] * whole[k, a]
+                total += gap / 1.5 * half[j, a] * rates[1, a] * half[k, a]
+                for b in range(dim):
+                    total += whole[j, a] * spread[a, b] * whole[k, b]
+            out[j, k] = total
+            out[k, j] = total
+
+
+@njit(cache=True, error_model="numpy")
+def _update(mean, predicted, noise, innovation, exact, state, spread, gain, matrices):
+    """Take in an observation; returns log N(innovation; 0, predicted + noise).
+
+    By a Cholesky factor L of the variance of the innovation: with U = L⁻¹ P and w = L⁻¹ ν the state moves by U' w, and
+    P - U' U is left. The diagonal of the gain P S⁻¹ = U' L⁻¹ is kept.
+    """
+    dim = len(mean)
+    root, inverse, carried, white = matrices[4], matrices[5], matrices[6], matrices[7, 0]
+    square, logdet = 0.0, 0.0
+    for i in range(dim):
+        for j in range(i + 1):
+            total = predicted[i, j] + (noise[i] if i == j else 0.0)
+            for k in range(j):
+                total -= root[i, k] * root[j, k]
+            if i == j:
+                root[i, i] = math.sqrt(max(total, _ROUNDING * (predicted[i, i] + noise[i])))
+            else:
+                root[i, j] = total / root[j, j]
+        logdet += math.log(root[i, i])
+        total = innovation[i]
+        for k in range(i):
+            total -= root[i, k] * white[k]
+        white[i] = total / root[i, i]
+        square += white[i] ** 2
+    if exact:
+        for i in range(dim):
+            gain[i] = 1.0
+            for j in range(dim):
+                spread[i, j] = 0.0
+        return -0.5 * square - logdet - 0.5 * dim * math.log(2.0 * math.pi)
+    for i in range(dim):
+        for j in range(dim):
+            total, unit = predicted[i, j], 1.0 if i == j else 0.0
+            for k in range(i):
+                total -= root[i, k] * carried[k, j]
+                unit -= root[i, k] * inverse[k, j]
+            carried[i, j], inverse[i, j] = total / root[i, i], unit / root[i, i]
+    for i in range(dim):
+        state[i], gain[i] = mean[i], 0.0
+        for k in range(dim):
+            state[i] += carried[k, i] * white[k]
+            gain[i] += carried[k, i] * inverse[k, i]
+        for j in range(dim):
+            left = predicted[i, j]
+            for k in range(dim):
+                left -= carried[k, i] * carried[k, j]
+            spread[i, j] = max(left, 0.0) if i == j else left
+    return -0.5 * square - logdet - 0.5 * dim * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, error_model="numpy")
+def level_likelihood(y, dtau, starts, ratio):
+    """Log likelihood of y = x + e, dx = sqrt(g) dW with var e = ratio g, at the best g; and that g."""
+    squares, logs, num = 0.0, 0.0, 0
+    for p in range(len(starts) - 1):
+        state, spread = y[starts[p]], ratio
+        for i in range(starts[p], starts[p + 1] - 1):
+            predicted = spread + dtau[i]
+            total = predicted + ratio
+            error, gain = y[i + 1] - state, predicted / total
+            squares += error * error / total
+            logs += math.log(total)
+            state += gain * error
+            spread = (1.0 - gain) * predicted
+            num += 1
+    rate = squares / num
+    return -0.5 * (num * math.log(rate) + logs + num), rate

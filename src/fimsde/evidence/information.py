@@ -1,0 +1,121 @@
+"""What innovations tell of coefficients: a quadratic log likelihood around an equation.
+
+log p(data | b) = const + r' b - b' A b / 2, with A the information and r = A b0 + score at the coefficients b0 of the
+equation that made the predictions. Every hypothesis about the field is a prior of b, so that one set of sums serves
+all of them, and their evidences can be compared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fimsde.evidence import information_kernels
+from fimsde.evidence.filter import Equation, Predictions
+from fimsde.shapes import Array, Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """The quadratic log likelihood r' b - b' A b / 2 of coefficients, independently for every component."""
+
+    matrix: Float64[Array, "dim size size"]
+    right: Float64[Array, "dim size"]
+
+    def polynomial(self, num_terms: int) -> "Information":
+        """Of polynomials alone: all other coefficients are zero."""
+        part = slice(0, num_terms)
+        return Information(np.ascontiguousarray(self.matrix[:, part, part]), np.ascontiguousarray(self.right[:, part]))
+
+
+def drift_information(found: Predictions, equation: Equation) -> Information:
+    """sum ψ ψ' / S around the equation's drift; see `information_kernels.drift_sums`."""
+    basis = equation.drift_basis
+    matrix, score = information_kernels.drift_sums(
+        found.places,
+        found.spreads,
+        found.carried,
+        found.gain,
+        found.variance,
+        found.innovation,
+        found.begins,
+        found.gaps,
+        basis.arrays,
+        basis.degree,
+        basis.size,
+    )
+    return Information(matrix, score + np.einsum("cij,jc->ci", matrix, equation.drift))
+
+
+def innovations_after(
+    found: Predictions, equation: Equation, drift: Float64[Array, "size dim"]
+) -> Float64[Array, "rows dim"]:
+    """ν_t - ψ_t' (b - b0): what the innovations would be with another drift, to first order."""
+    basis, change = equation.drift_basis, drift - equation.drift
+    return found.innovation - information_kernels.responses(
+        found.places,
+        found.spreads,
+        found.carried,
+        found.gain,
+        found.begins,
+        found.gaps,
+        basis.arrays,
+        basis.degree,
+        change,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceInformation:
+    """The quadratic log likelihood of the coefficients of g and, last, of the noise variance, for every component."""
+
+    matrix: Float64[Array, "dim size2_plus_1 size2_plus_1"]
+    right: Float64[Array, "dim size2_plus_1"]
+
+    def of_rate(self, noise: Float64[Array, " dim"]) -> Information:
+        """Of g alone: with no noise where there is none, and with every noise that may be elsewhere.
+
+        Integrating over a flat v takes A_gv A_vv⁻¹ A_vg away from the information of g.
+        """
+        matrix, right = self.matrix[:, :-1, :-1].copy(), self.right[:, :-1].copy()
+        for c in np.flatnonzero(noise > 0):
+            shared = self.matrix[c, :-1, -1] / self.matrix[c, -1, -1]
+            matrix[c] -= np.outer(shared, self.matrix[c, -1, :-1])
+            right[c] -= shared * self.right[c, -1]
+        return Information(matrix, right)
+
+    def noise(self, rate_width: Float64[Array, " dim"]) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
+        """Mean and standard error of the noise variance, given a wide prior of g."""
+        size = self.matrix.shape[1]
+        prior = np.zeros((len(rate_width), size))
+        prior[:, :-1] = 1.0 / rate_width[:, None] ** 2
+        mean, error = np.empty(len(rate_width)), np.empty(len(rate_width))
+        for c, matrix in enumerate(self.matrix):
+            scale = np.sqrt(np.diag(matrix) + prior[c])
+            total = (matrix + np.diag(prior[c])) / np.outer(scale, scale)
+            inverse = np.linalg.pinv(total, hermitian=True)[-1]
+            mean[c] = inverse @ (self.right[c] / scale) / scale[-1]
+            error[c] = np.sqrt(inverse[-1]) / scale[-1]
+        return mean, error
+
+
+def variance_information(
+    found: Predictions, equation: Equation, innovation: Float64[Array, "rows dim"]
+) -> VarianceInformation:
+    """Around the equation's g and noise, for these innovations; see `information_kernels.variance_sums`."""
+    basis = equation.rate_basis
+    matrix, score = information_kernels.variance_sums(
+        found.places,
+        found.spreads,
+        found.carried,
+        found.gain,
+        found.variance,
+        innovation,
+        found.begins,
+        found.gaps,
+        basis.arrays,
+        basis.degree,
+        basis.size,
+        equation.noise,
+    )
+    here = np.vstack([equation.rate, equation.noise])  # (size + 1, dim)
+    return VarianceInformation(matrix, score + np.einsum("cij,jc->ci", matrix, here))

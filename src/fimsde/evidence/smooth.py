@@ -1,0 +1,100 @@
+"""Smooth fields: a polynomial of low degree and a Gaussian process on the nodes of a grid, with one posterior."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logsumexp
+
+from fimsde.evidence import smooth_kernels
+from fimsde.evidence.basis import Basis
+from fimsde.evidence.information import Information
+from fimsde.shapes import Array, Float64
+
+LENGTHS = (0.15, 0.25, 0.42, 0.7, 1.2, 2.0, 3.5)  # standard deviations of the data: from fine to nearly linear
+SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)  # standard deviation of the process, in natural sizes of the field
+_WIDTH = 3.0  # prior width of polynomial coefficients, in the same sizes: so wide that data decide
+_LEFT_OUT = 1e-4  # share of the variance of the process that its factor may leave out at a node
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothPosteriors:
+    """What smooth fields of each length make of the data, sizes integrated over.
+
+    Attributes:
+        evidence: log p(data | length), per component; minus infinity for lengths that the grid cannot hold.
+        coefficients: E[b | data, length].
+    """
+
+    evidence: Float64[Array, "lengths dim"]
+    coefficients: Float64[Array, "lengths dim size"]
+
+
+def smooth_posteriors(
+    data: Information, basis: Basis, degree: int, width: Float64[Array, " dim"], lengths: Sequence[float] = LENGTHS
+) -> SmoothPosteriors:
+    """Posteriors of f = polynomial + h with h ~ GP(0, (size width)² exp(-|x - x'|² / 2 length²)).
+
+    On the nodes of the grid h has the coefficients L u, u ~ N(0, (size width)²) with L L' the kernel there. The
+    polynomial, of this degree, has a wide prior and is integrated out first; sizes are equally likely.
+    """
+    dim, size = data.right.shape
+    evidence = np.full((len(lengths), dim), -np.inf)
+    coefficients = np.zeros((len(lengths), dim, size))
+    if basis.grid is None:
+        return SmoothPosteriors(evidence, coefficients)
+    kept = np.flatnonzero(basis.exponents.sum(axis=1) <= degree)
+    nodes = basis.num_terms + np.arange(basis.num_nodes)
+    reduced = [_without_polynomial(data.matrix[c], data.right[c], kept, nodes, _WIDTH * width[c]) for c in range(dim)]
+    for i, length in enumerate(lengths):
+        if length < basis.grid.spacing:
+            continue
+        root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+        for c, part in enumerate(reduced):
+            evidence[i, c], process = _process(part, root, width[c])
+            coefficients[i, c, nodes] = process
+            coefficients[i, c, kept] = part.mean - part.slopes @ process
+    return SmoothPosteriors(evidence, coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    """The log likelihood of the nodes with the polynomial integrated out, and the polynomial given the nodes."""
+
+    matrix: Float64[Array, "nodes nodes"]
+    right: Float64[Array, " nodes"]
+    constant: float
+    mean: Float64[Array, " terms"]
+    slopes: Float64[Array, "terms nodes"]
+
+
+def _without_polynomial(
+    matrix: Float64[Array, "size size"], right: Float64[Array, " size"], kept: Array, nodes: Array, width: float
+) -> _Reduced:
+    own = matrix[np.ix_(kept, kept)] + np.eye(len(kept)) / width**2
+    shared = matrix[np.ix_(kept, nodes)]
+    factor = cho_factor(own, lower=True)
+    solved = cho_solve(factor, np.column_stack([shared, right[kept]]))
+    slopes, mean = solved[:, :-1], solved[:, -1]
+    constant = 0.5 * right[kept] @ mean - np.log(np.diag(factor[0])).sum() - len(kept) * np.log(width)
+    return _Reduced(
+        matrix[np.ix_(nodes, nodes)] - shared.T @ slopes, right[nodes] - shared.T @ mean, float(constant), mean, slopes
+    )
+
+
+def _process(
+    part: _Reduced, root: Float64[Array, "nodes columns"], width: float
+) -> tuple[float, Float64[Array, " nodes"]]:
+    """Log evidence and posterior mean of the process at the nodes, averaged over sizes."""
+    matrix, right = root.T @ part.matrix @ root, root.T @ part.right
+    values, means = np.empty(len(SIZES)), np.empty((len(SIZES), len(right)))
+    for s, size in enumerate(SIZES):
+        scale = (size * width) ** 2
+        total = scale * matrix
+        total[np.diag_indices(len(total))] += 1.0
+        factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
+        means[s] = scale * cho_solve(factor, right, check_finite=False)
+        values[s] = 0.5 * right @ means[s] - np.log(np.diag(factor[0])).sum()
+    weights = np.exp(values - logsumexp(values))
+    return float(part.constant + logsumexp(values) - np.log(len(SIZES))), root @ (weights @ means)
