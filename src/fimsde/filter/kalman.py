@@ -25,6 +25,7 @@ PASSES = 2
 # observations. An equation that is asked often gets a rougher table if no other is to be had
 _NODES = ((1100, 4300, 5000), (1100, 17000, 36000))
 _TABLE_ERROR, _OFTEN_ERROR = (0.01, 0.01), (0.03, 0.1)
+_LARGEST = 1e12
 _PROBES = 200  # observations at which the table is compared with the equation; by hand
 _MOST_SKEWNESS = 0.9  # of a step; beyond it the quadratic that removes it is no longer steep enough; by hand
 
@@ -133,8 +134,8 @@ def run_filter(
     spread = np.sqrt((factor**2).sum(axis=2))
     skewness = flow.third * factors**3 / np.where(spread > 0, spread, 1.0) ** 3
     return Innovations(
-        values=_without_skewness(white, skewness),
-        plain=innovation / np.where(spread > 0, spread, 1.0),
+        values=_without_skewness(_bounded(white), skewness),
+        plain=_bounded(innovation / np.where(spread > 0, spread, 1.0)),
         std=spread,
         likelihood=likelihood,
         state=mean[rows],
@@ -196,6 +197,11 @@ def _table_error(table: TabulatedSDE, obs: Observations) -> float:
         least = 1e-9 * max(float(np.abs(table.values).max()), np.finfo(float).tiny * 1e9)  # less is rounding
         worst = max(worst, float(np.max(error / np.maximum(size, least))))
     return worst
+
+
+def _bounded(z: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:
+    """Innovations no larger than 1e12 deviations, whose fourth powers are numbers: of an equation that explodes."""
+    return np.clip(np.nan_to_num(z, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST)
 
 
 def _without_skewness(z: Float64[Array, "n dim"], skewness: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:
