@@ -103,7 +103,8 @@ def flow_around(sde: SDE, obs: Observations, states: Float64[Array, "points dim"
             f"{len(rows)} transitions of dimension {obs.dim} for an equation of dimension {sde.dim}; "
             "at least one transition of the same dimension is needed."
         )
-    return linearise(sde, states[rows], obs.times[rows + 1] - obs.times[rows])
+    near = np.clip(np.where(np.isfinite(states), states, obs.values), *obs.box(1.0))  # filters may be led astray
+    return linearise(sde, near[rows], obs.times[rows + 1] - obs.times[rows])
 
 
 def run_filter(
@@ -132,7 +133,8 @@ def run_filter(
     likelihood = kalman_kernels.run(obs.values, obs.path_starts, *arrays, innovation, white, factor, mean, variance)
     rows, path = step_rows(obs)
     spread = np.sqrt((factor**2).sum(axis=2))
-    skewness = flow.third * factors**3 / np.where(spread > 0, spread, 1.0) ** 3
+    with np.errstate(over="ignore", invalid="ignore"):  # of an equation that explodes
+        skewness = np.nan_to_num(flow.third * factors**3 / np.where(spread > 0, spread, 1.0) ** 3)
     return Innovations(
         values=_without_skewness(_bounded(white), skewness),
         plain=_bounded(innovation / np.where(spread > 0, spread, 1.0)),

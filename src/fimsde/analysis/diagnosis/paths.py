@@ -3,14 +3,19 @@
 dx = (f(x) + a_path) dt + ...
 """
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import stats
 
 from fimsde.analysis.diagnosis.case import Case
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.replay import replay_on
+from fimsde.filter.kalman import Innovations, flow_around, run_filter
 from fimsde.shapes import Array, Float64, Int
 
 _MOST_NAMED = 6  # paths in a sentence; by hand
+_REPLICATES = 8  # data sets drawn from the equation, whose mean chi-square is the standard; by hand: known to 10 %
 _FEWEST_STEPS = 10  # of a path whose mean square counts; by hand: its law is then near enough to a normal one
 # standard deviation of the drift between paths, as a share of the root mean square of the drift: less is no matter; by
 # hand. For the noise: standard deviation of its logarithm
@@ -43,26 +48,59 @@ def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], flo
     """p-value over components, scores of the paths in the worst one, and the spread of their drifts.
 
     The score of a path is the sum of its innovations times what a constant further drift would add to each, over the
-    root of the sum of squares: standard normal if the path is like the others. Nothing is fitted beside it: slopes
-    in the state would spoil that law in short paths.
+    root of the sum of squares: standard normal if the path is like the others.
     """
-    found, num, dim = case.found, case.observations.num_paths, case.z.shape[1]
+    num, dim = case.observations.num_paths, case.z.shape[1]
     worst: tuple[float, Float64[Array, " paths"], float] = (1.0, np.zeros(num), 0.0)
     for j in range(dim):
-        terms = np.zeros((len(found.dtau), dim, 1))
-        terms[:, j, 0] = 1.0
-        response = found.response(terms)[:, :, 0]
-        score = _per_path((response * case.z).sum(axis=1), found.path, num)
-        size = _per_path((response**2).sum(axis=1), found.path, num)
-        shift = score.sum() / max(float(size.sum()), 1e-300)  # the mean of all paths is no difference
-        z = np.divide(score - shift * size, np.sqrt(size), out=np.zeros(num), where=size > 0)
-        chi_square, freedom = float(z @ z), int((size > 0).sum()) - 1
-        p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
+        z, size = _path_scores(case.found, j, num)
+        chi_square, freedom = float(z @ z), int((size > 0).sum()) - 2
+        p = min(1.0, dim * float(stats.chi2.sf(chi_square, max(freedom, 1))))
+        if p < FALSE_ALARM:  # the law of short paths, by the equation itself
+            chi_square /= _inflation(case, j, max(freedom, 1))
+            p = min(1.0, dim * float(stats.chi2.sf(chi_square, max(freedom, 1))))
         if p <= worst[0]:
             excess = max(chi_square - freedom, 0.0) / max(float(size.sum()), 1e-300)  # variance of the drift
-            drift = (found.steps.ahead - found.steps.start)[:, j] / found.dtau
+            drift = (case.found.steps.ahead - case.found.steps.start)[:, j] / case.found.dtau
             worst = (p, z, float(np.sqrt(excess / max(float(np.mean(drift**2)) + excess, 1e-300))))
     return worst
+
+
+def _path_scores(found: Innovations, j: int, num: int) -> tuple[Float64[Array, " paths"], Float64[Array, " paths"]]:
+    """Scores of a constant in the drift of each path, beside a constant and a slope common to all; and their sizes."""
+    dim = found.values.shape[1]
+    terms = np.zeros((len(found.dtau), dim, 2))
+    terms[:, j, 0], terms[:, j, 1] = 1.0, found.state[:, j] - found.state[:, j].mean()
+    response = found.response(terms)
+    slope = response[:, :, 1] - response[:, :, 0] * _spread_out(response[:, :, 0], response[:, :, 1], found.path, num)
+    b = float((slope * found.values).sum()) / max(float((slope**2).sum()), 1e-300)
+    z = found.values - b * response[:, :, 1]
+    score = _per_path((response[:, :, 0] * z).sum(axis=1), found.path, num)
+    size = _per_path((response[:, :, 0] ** 2).sum(axis=1), found.path, num)
+    shift = score.sum() / max(float(size.sum()), 1e-300)  # the mean of all paths is no difference
+    return np.divide(score - shift * size, np.sqrt(size), out=np.zeros(num), where=size > 0), size
+
+
+def _spread_out(
+    one: Float64[Array, "n dim"], other: Float64[Array, "n dim"], path: Int[Array, " n"], num: int
+) -> Float64[Array, "n 1"]:
+    """Coefficient of one response in another, per path, at every step."""
+    share = _per_path((one * other).sum(axis=1), path, num)
+    size = _per_path((one**2).sum(axis=1), path, num)
+    return np.divide(share, size, out=np.zeros(num), where=size > 0)[path][:, None]
+
+
+def _inflation(case: Case, j: int, freedom: int) -> float:
+    """Mean chi-square of data drawn from the equation, per degree of freedom: slopes of short paths are biased."""
+    played = replay_on(case.sde, case.observations, case.noise.std, _REPLICATES, case.seed)
+    found = []
+    for values in played.values:
+        if np.isfinite(values).all():
+            obs = replace(played.observed, values=values)
+            again = run_filter(flow_around(case.sde, obs, values), obs, case.noise.std, case.noise.scale)
+            z, _ = _path_scores(again, j, obs.num_paths)
+            found.append(float(z @ z) / max(min(freedom, obs.num_paths - 2), 1))
+    return max(1.0, float(np.mean(found))) if found else 1.0
 
 
 def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:
