@@ -223,7 +223,10 @@ def files(tmp_path):
 def test_the_second_of_two_runs_in_one_folder_is_told_about_the_command_line(verb, files, capsys, monkeypatch):
     monkeypatch.chdir(files)
     commands = {
-        "finetune": ["finetune", "data.csv", "--weights", "tiny", "--out", "run", "--iterations", "1"],
+        "finetune": [
+            *("finetune", "data.csv", "--time", "t", "--values", "x"),
+            *("--weights", "tiny", "--out", "run", "--iterations", "1"),
+        ],
         "pretrain": ["pretrain", "--preset", "paper-tiny", "--steps", "1", "--out", "run"],
     }
     with only_one(Path("run")), pytest.raises(SystemExit) as stopped:

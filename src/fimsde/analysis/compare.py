@@ -12,9 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from fimsde.bank.windows import to_series
 from fimsde.data.observations import Observations
+from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, DataWarning
+from fimsde.evidence.start import local_level
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.methods import Method, find_method
@@ -177,14 +180,15 @@ def _score(
 def _likelihood_of(sde: SDE, kept: Observations, held_out: Observations) -> tuple[float, int, Float64[Array, " dim"]]:
     """Mean log density by a filter, number of impossible steps, and the measurement noise of the data that were fitted.
 
-    Every equation is given the measurement noise that makes the data it was fitted to most likely: without it, the one
-    that takes noise for diffusion would win on noisy data. Where there is none, a step may be impossible.
+    If the data show measurement noise, every equation is given the noise that makes those it was fitted to most likely:
+    without it, the one that takes noise for diffusion would win. Where there is none, a step may be impossible.
     """
     none = np.zeros(sde.dim)
     steps = transition_likelihood(sde, held_out)
     if steps.num_invalid or transition_likelihood(sde, kept).num_invalid:
         return -np.inf, max(steps.num_impossible, 1), none
-    noise = fit_noise(tabulated(sde, kept), kept, scales=False).std
+    is_noisy = local_level(to_series(to_transitions(kept))).noise.any()
+    noise = fit_noise(tabulated(sde, kept), kept, scales=False).std if is_noisy else none
     if not noise.any() and steps.num_impossible:
         return -np.inf, steps.num_impossible, none
     found = innovations(tabulated(sde, held_out), held_out, noise)

@@ -168,11 +168,11 @@ _NUM, _GAP = 3000, 0.05
 def _driven(
     force: Callable[[Float64[Array, " times"]], Float64[Array, " times"]], seed: int, num: int = _NUM
 ) -> Observations:
-    """dx = (-x + force(t)) dt + dW: Ornstein-Uhlenbeck, driven; the exact law over each of ten sub-steps."""
+    """dx = (-x + force(t)) dt + dW: Ornstein-Uhlenbeck, driven; an autoregression of ten sub-steps per gap."""
     rng = np.random.default_rng([seed, 12])
     h = _GAP / _SUBSTEPS
     t = h * np.arange(num * _SUBSTEPS)
-    kicks = rng.standard_normal(len(t)) * h**0.5
+    kicks = rng.normal(0.0, np.sqrt(h), len(t))
     x = _linear(1 - h, force(t) * h + kicks, float(rng.standard_normal()) * 0.7)
     return read(x[::_SUBSTEPS, None], times=t[::_SUBSTEPS])
 
