@@ -143,16 +143,19 @@ def test_the_score_of_variances_is_the_gradient_of_the_likelihood(dim):
 
 
 def test_the_score_of_g_is_the_gradient_for_every_function_of_its_basis():
-    data = series(lengths=(150,))
-    eq = spline_equation(data, NOISE[:1])
+    """The filter asks g at the mean state, the sums average it over the spread, which is made small here."""
+    noise = np.array([1e-4])
+    data = linear_series(PULL[:1, :1], RATE[:1], noise, lengths=(150,), gap=1e-3)
+    eq = spline_equation(data, noise)
     score, matrix = variance_score(data, eq)
+    error = np.sqrt(matrix[0].diagonal()[eq.rate_basis.num_terms : -1].max())
     for k in range(eq.rate_basis.size):
         ends, step = [], 1e-5
         for sign in (1, -1):
             rate = eq.rate.copy()
             rate[k] += sign * step
             ends.append(predict(data, replace(eq, rate=rate)).likelihood)
-        assert abs(score[0, k] - (ends[0] - ends[1]) / (2 * step)) < 0.05 * np.sqrt(matrix[0, k, k])
+        assert abs(score[0, k] - (ends[0] - ends[1]) / (2 * step)) < 0.1 * max(error, np.sqrt(matrix[0, k, k]))
 
 
 @pytest.mark.parametrize("noisy", [False, True], ids=["exact", "noisy"])
@@ -191,7 +194,9 @@ def p_of_covariance(scores, information):
 
 
 @pytest.mark.parametrize(
-    ("score_of", "noisy"), [(drift_score, False), (drift_score, True), (variance_score, True)], ids=str
+    ("score_of", "noisy"),
+    [(drift_score, False), (drift_score, True), (variance_score, True)],
+    ids=["drift", "drift, noisy", "variances"],
 )
 def test_at_the_truth_scores_have_mean_zero_and_the_information_as_covariance(score_of, noisy):
     """250 data sets, exactly drawn. A false alarm in 1e-6 of runs; at wrong parameters the test says no."""
@@ -199,7 +204,7 @@ def test_at_the_truth_scores_have_mean_zero_and_the_information_as_covariance(sc
     scores, information = many_scores(score_of, right, noisy)
     assert p_of_mean(scores) > FALSE_ALARM
     assert p_of_covariance(scores, information) > FALSE_ALARM
-    wrong = replace(right, drift=right.drift + [[0.0], [1.5]], rate=1.3 * right.rate)
+    wrong = replace(right, drift=right.drift + np.array([[0.0], [1.5]]), rate=1.3 * right.rate)
     scores, information = many_scores(score_of, wrong, noisy)
     assert p_of_mean(scores) < FALSE_ALARM
 
