@@ -19,6 +19,8 @@ PLACES = {  # modules and folders of the package that decide the numbers of a sc
     "short_data": (*OURS, *DECIDES["kramers-moyal"]),
     "band_coverage": (*OURS, "analysis/band.py"),
     "bundled_speed": (*OURS, "tabulate.py", "tabulate_kernels.py"),
+    "forecast": (*OURS, "results/forecasts.py", "metrics/crps.py"),
+    "startup": ("interface/cli", "__init__.py"),
     "uncertainty": (*OURS, "prior", "train/pretrain"),
     "ablation": (*OURS, "prior", "train"),
     "mmd_speed": MEASURED,

@@ -188,8 +188,8 @@ def test_two_components_are_read_by_their_names_and_checked(tmp_path):
 GOOD = [[i * 0.1, np.sin(i)] for i in range(60)]
 WRONG = {  # head, rows, options, words of the sentence
     "missing column": (["t", "x"], GOOD, ["--values", "y"], "no column 'y'; the columns are 't', 'x'"),
-    "no clock": (["when", "x"], GOOD, [], "'when', 'x'. Name the column (--time) or the constant gap (--dt)"),
-    "two clocks": (["t", "time"], GOOD, [], "more than one column is called t or time"),
+    "no clock": (["a", "b"], [[x, x] for _, x in GOOD], [], "no column looks like a clock; the columns are 'a', 'b'"),
+    "two clocks": (["t", "time"], [[i, 2 * i] for i in range(60)], [], "'t' and 'time' are all called like a time"),
     "no names": ([0.5, -1e-3], GOOD, [], "put a line with names above it"),
     "origin in words": (
         ["t", "x"],
@@ -206,7 +206,7 @@ WRONG = {  # head, rows, options, words of the sentence
     "unsorted": (["t", "x"], [*GOOD[:30], [0.05, 0.1], *GOOD[31:]], [], "followed by 0.05 at line 32"),
     "duplicate times": (["t", "x"], [*GOOD[:30], GOOD[29], *GOOD[31:]], [], "Keep one of the two"),
     "constant": (["t", "x"], [[i, 5.0] for i in range(60)], [], "is constant"),
-    "one row": (["t", "x"], GOOD[:1], [], "at least 2 are needed"),
+    "one row": (["t", "x"], GOOD[:1], [], "at least 2 transitions are needed"),
     "no rows": (["t", "x"], [], [], "no rows"),
     "four components": (
         ["t", *"abcd"],
@@ -225,7 +225,7 @@ def test_a_wrong_table_is_one_sentence_and_nothing_is_written(case, tmp_path):
     file = write_csv(tmp_path / "data.csv", head, rows)
     found = run("estimate", file, "--out", tmp_path / "out", *options)
     assert found.code == 2
-    errors = [line for line in found.err.splitlines() if "warning" not in line]
+    errors = [line for line in found.err.splitlines() if "warning" not in line and "read as" not in line]
     assert len(errors) == 1
     assert errors[0].startswith("fimsde: ")
     assert words in errors[0]
@@ -236,9 +236,8 @@ def test_a_wrong_table_is_one_sentence_and_nothing_is_written(case, tmp_path):
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"t;x\n0,1;0,2\n0,3;0,4\n", "--separator ';'"),
-        (b"t\tx\n0\t1\n", "--separator 'tab'"),
-        (b"t x\n0 1\n", "--separator ' '"),
+        (b"t;x\n0,1;0,2\n0,3;0,4\n", "make 1 transition(s)"),
+        (b"t|x\n0|1\n1|2\n2|5\n", "the columns are 't|x'"),
         (b"\xff\xfe\x00", "UTF-8"),
         (None, "no file"),
     ],
@@ -253,11 +252,11 @@ def test_a_file_that_is_no_table_is_one_sentence(content, words, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_spreadsheet_is_named_as_one(tmp_path):
+def test_a_workbook_that_is_none_is_one_sentence(tmp_path):
     (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04")
     found = run("check", tmp_path / "data.xlsx")
     assert found.code == 2
-    assert "is a spreadsheet; expected CSV or Parquet" in found.err
+    assert "is no complete archive" in found.err
 
 
 def test_parquet_without_its_extra_is_one_line(tmp_path, monkeypatch):

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fimsde.data.columns import guess, look, objections
 from fimsde.data.tables import open_table
 from fimsde.interface.cli import main
 from fimsde.interface.cli.table import Columns, join_names
-from fimsde.interface.columns import guess, look, objections
 
 ROWS, PATHS = 40, 4
 RNG = np.random.default_rng(0)
@@ -116,18 +116,19 @@ def test_cells_of_any_kind_are_looked_at(tmp_path):
     assert "none" not in found.values
 
 
-def test_the_command_line_says_what_the_columns_look_like(tmp_path, capsys, monkeypatch):
+def test_the_command_line_guesses_by_the_same_rules_and_says_so(tmp_path, capsys, monkeypatch):
     pd.DataFrame({"cell": IDS, "minutes": CLOCK, "a,b": WALK[:, 0]}).to_csv(tmp_path / "cells.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["info", "cells.csv"])
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert """It looks like --time minutes --path cell --values '"a,b"'.""" in said
-    with pytest.raises(SystemExit) as stop:
-        main(["info", "cells.csv", "--time", "minutes", "--path", "cell", "--values", '"a,b"'])
-    assert stop.value.code == 0
-    assert "a,b" in capsys.readouterr().out
+    said = []
+    for options in ([], ["--time", "minutes", "--path", "cell", "--values", '"a,b"', "--time-unit", "min"]):
+        with pytest.raises(SystemExit) as stop:
+            main(["info", "cells.csv", *options])
+        assert stop.value.code == 0
+        said.append(capsys.readouterr())
+    assert said[0].out == said[1].out
+    assert "fimsde: read as: time 'minutes' in units of min; paths told apart by 'cell'; state 'a,b'." in said[0].err
+    assert "(--time, --values, --path)" in said[0].err
+    assert said[1].err == ""
 
 
 @pytest.mark.parametrize("names", [["x"], ["x", "y z"], ["a,b", "c"], [" x ", "y"], ['say "x"', "y"], ["=x", "µm"]])

@@ -9,10 +9,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "fimsde"
 ROAD = (  # a folder or module imports those before it; modules of one folder import each other without a circle
-    *("_version", "errors", "shapes", "compiler", "files", "data", "equations", "simulate"),
+    *("_version", "errors", "shapes", "compiler", "files", "data", "datasets", "equations", "simulate"),
     *("tabulate_kernels", "tabulate", "bank", "evidence", "model", "estimation"),
     *("prior", "systems", "metrics", "baselines", "train", "methods"),
-    *("analysis", "results", "plots", "report", "export", "benchmark", "interface", "__main__"),
+    *("analysis", "results", "sklearn", "plots", "report", "export", "benchmark", "interface", "__main__"),
 )
 TABLE = "fimsde"  # __init__.py: the table of public names, most of them imported on first use
 

@@ -295,3 +295,33 @@ def test_redrawing_gives_no_advice_on_the_data_again():
         warnings.simplefilter("ignore", DataWarning)
         result = fimsde.estimate(observe(num=60))
     result.band(OBS.values[:2] * 0, resamples=2)
+
+
+def test_the_band_of_very_long_data_is_as_wide_though_its_draws_are_smaller(monkeypatch):
+    """White noise around a slope, so that the rate of the drift is a mean of n numbers with standard error sigma /
+    sqrt(n dt), and with draws of a tenth too. The median of 200 draws has a relative error of 8 %: five of them."""
+    rng = np.random.default_rng(5)
+    steps = 0.3 * DT + 0.5 * DT**0.5 * rng.standard_normal(40_000)
+    obs = fimsde.read(np.concatenate([[0.0], np.cumsum(steps)]), dt=DT)
+
+    def rate(data, seed=0):
+        moved = np.concatenate([np.diff(data.path(k)[1][:, 0]) for k in range(data.num_paths)])
+        return FunctionSDE(1, lambda x: np.full_like(x, moved.mean() / DT), lambda x: np.full_like(x, 0.5))
+
+    monkeypatch.setattr("fimsde.analysis.band.MOST", 4000)
+    found = fimsde.result(rate(obs), obs, refit=rate)
+    band = found.band(np.zeros((1, 1)), resamples=200)
+    error = 0.5 / np.sqrt(40_000 * DT)
+    reach = float(band.drift_high[0, 0] - band.drift_low[0, 0]) / 2 / (1.7291328 * np.sqrt(20 / 19))
+    assert abs(reach / error - 1) < 0.4
+    whole, small = (
+        np.std([s.drift(np.zeros((1, 1))) for s in found.resampled(200, for_band=b)]) for b in (False, True)
+    )
+    assert small / whole > 2  # sqrt(10) without the factor: the negative control
+    assert resample(obs, np.random.default_rng(0), 4000).num_transitions == 4000
+
+
+def test_of_very_many_paths_a_smaller_draw_has_the_share_of_them():
+    obs = observe(num=10, num_paths=300)
+    drawn = resample(obs, np.random.default_rng(0), obs.num_transitions // 10)
+    assert drawn.num_paths == 30

@@ -24,6 +24,38 @@ def short_data(stored: Stored) -> str:
     )
 
 
+def forecast(stored: Stored) -> str:
+    """CRPS of forecasts, divided by those of a random walk."""
+    numbers = stored.script("forecast")
+    methods = list(numbers["rows"][0]["ratios"])[1:]
+    ahead = " / ".join(map(str, numbers["ahead"]))
+    return markdown(
+        [f"{ahead} observations ahead", *methods],
+        [
+            [row["series"], *(" / ".join(f"{r:.2f}" for r in row["ratios"][m]) for m in methods)]
+            for row in numbers["rows"]
+        ],
+    )
+
+
+def startup(stored: Stored) -> str:
+    """Waiting for the program."""
+    return markdown(
+        ["", "CPU-seconds", "`import torch` = 1", "first run, CPU-seconds", "memory (MB)", "aim (seconds)"],
+        [
+            [
+                row["title"],
+                f"{row['cpu']:.2f}",
+                f"{row['ratio']:.2f}",
+                f"{row['first']:.1f}",
+                "" if row["megabytes"] is None else f"{row['megabytes']:.0f}",
+                "" if row["aim"] is None else f"{row['aim']:g}",
+            ]
+            for row in stored.script("startup")["rows"]
+        ],
+    )
+
+
 def coverage(stored: Stored) -> str:
     """Coverage of bands by system and by condition, with standard errors."""
     numbers = stored.script("band_coverage")
@@ -164,6 +196,8 @@ TABLES = {
     "coverage": coverage,
     "coverage-short": coverage_short,
     "speed": speed,
+    "startup": startup,
+    "forecast": forecast,
     "ablation": ablation,
     "prior-structure": prior_structure,
     "prior-acceptance": prior_acceptance,

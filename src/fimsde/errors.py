@@ -31,3 +31,7 @@ class DatasetError(FimsdeError):
 
 class DataWarning(UserWarning):
     """Something about the data that the user may want to know and can act on."""
+
+
+class GuessWarning(DataWarning):
+    """How a table was read, where the columns were not named."""

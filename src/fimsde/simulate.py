@@ -7,7 +7,7 @@ independent numbers before the step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import TYPE_CHECKING, Any, no_type_check
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE, check_correlation, correlated_noise, correlation, fields, is_diagonal
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64, Int
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # most steps, and most numbers, for which noise is drawn at once: bounds memory, never changes a result; by hand
 _BLOCK = 256
@@ -52,6 +56,27 @@ class Paths:
         """The valid states as observations; paths that were invalid from the start are left out."""
         some = self.mask.any(axis=1)
         return read(list(self.values[some]), times=list(self.times[some]), mask=list(self.mask[some]))
+
+    def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
+        """A long table of the valid states: columns path, time and one per component (x1, x2, ... unless named)."""
+        import pandas as pd  # takes a while to import
+
+        path, _ = np.nonzero(self.mask)
+        states = self.values[self.mask]  # (rows, dim)
+        columns = zip(names or _names(states.shape[1]), states.T, strict=True)
+        return pd.DataFrame({"path": path, "time": self.times[self.mask], **dict(columns)})
+
+    def to_xarray(self, names: Sequence[str] | None = None) -> "xr.Dataset":
+        """A data set with one variable per component over (path, step) and the times as a coordinate. Needs xarray."""
+        import xarray as xr
+
+        dim = self.values.shape[2]
+        parts = {name: (("path", "step"), self.values[..., j]) for j, name in enumerate(names or _names(dim))}
+        return xr.Dataset(parts, {"time": (("path", "step"), self.times), "path": np.arange(len(self.values))})
+
+
+def _names(dim: int) -> list[str]:
+    return [f"x{j + 1}" for j in range(dim)]
 
 
 def simulate(

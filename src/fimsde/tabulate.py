@@ -7,6 +7,7 @@ added last. Outside the box the equation itself is asked.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # 257 per axis in two dimensions, 33 in three; by hand: bounds the time of a model that is asked at all of them
 MAX_NODES = 70_000
@@ -69,6 +74,29 @@ class TabulatedSDE:
     def num_nodes(self) -> int:
         """Number of nodes of the table."""
         return int(np.prod(self.values.shape[:-1]))
+
+    def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
+        """A row per node: its components (x1, x2, ... unless named), then drift and diffusion of each."""
+        import pandas as pd  # takes a while to import
+
+        called = names or [f"x{j + 1}" for j in range(self.dim)]
+        nodes = np.stack(np.meshgrid(*self.axes(), indexing="ij"), axis=-1).reshape(-1, self.dim)
+        fields = self.values.reshape(len(nodes), -1)[:, : 2 * self.dim]
+        head = [*called, *(f"{what} {name}" for what in ("drift", "diffusion") for name in called)]
+        return pd.DataFrame(np.concatenate([nodes, fields], axis=1), columns=head)
+
+    def to_xarray(self, names: Sequence[str] | None = None) -> "xr.Dataset":
+        """Drift and diffusion of every component over the axes of the state. Needs xarray."""
+        import xarray as xr
+
+        called = list(names or [f"x{j + 1}" for j in range(self.dim)])
+        head = [f"{what} {name}" for what in ("drift", "diffusion") for name in called]
+        parts = {name: (called, self.values[..., k]) for k, name in enumerate(head)}
+        return xr.Dataset(parts, dict(zip(called, self.axes(), strict=True)))
+
+    def axes(self) -> tuple[Float64[Array, " nodes"], ...]:
+        """The nodes along each axis."""
+        return tuple(np.linspace(*ends) for ends in zip(self.low, self.high, self.values.shape[:-1], strict=True))
 
     def drift(self, x: Float[Array, "queries dim"] | Float[Array, " queries"]) -> Float64[Array, "*shape"]:
         """Drift f at each location, in the shape of x."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fimsde
-from fimsde.data.tables import listing
+from fimsde.data.headers import listing
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.lock import only_one
 from fimsde.files.place import check_place
@@ -25,7 +25,11 @@ def refused(capsys, *arguments):
     """The one short sentence of a command that ends with exit code 2."""
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fimsde: warning: ")]
+    said = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if not line.startswith(("fimsde: warning: ", "fimsde: read as: "))
+    ]
     assert stopped.value.code == 2, said
     assert len(said) == 1
     assert len(said[0]) < 500

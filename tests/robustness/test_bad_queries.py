@@ -34,8 +34,8 @@ SDES = {1: estimate(walk(150, 1), MODEL), 2: estimate(walk(150), MODEL)}
 QUERIES = {
     "B15 too many components": (2, np.zeros((5, 3)), ["x has shape (5, 3)", "expected (queries, 2)"]),
     "B15 too few components": (2, np.zeros((5, 1)), ["x has shape (5, 1)", "expected (queries, 2)"]),
-    "B15 one location without its axis": (2, np.zeros(2), ["shape (2,)", "x[None, :]"]),
-    "B15 a number": (1, np.float64(3.0), ["shape ()", "(queries, 1) or (queries,)"]),
+    "B15 one location of another dimension": (2, np.zeros(3), ["shape (3,)", "expected (queries, 2) or (2,)"]),
+    "B15 a number": (2, np.float64(3.0), ["shape ()", "(queries, 2) or (2,)"]),
     "B15 three axes": (1, np.zeros((2, 2, 1)), ["shape (2, 2, 1)"]),
     "B15 wrong dim for 1-D": (1, np.zeros((4, 2)), ["shape (4, 2)", "(queries, 1) or (queries,)"]),
     "B15 nan": (2, np.array([[0, 0], [0, np.nan]]), ["value nan at index 1, component 1", "finite"]),
@@ -64,6 +64,17 @@ def test_a_table_refuses_the_same_queries(case, method):
 
 
 TABLE = SDES[1].tabulate(tolerance=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*outside the data")
+def test_fields_of_a_single_location_have_its_shape():
+    two, one = SDES[2], SDES[1]
+    np.testing.assert_array_equal(two.drift([0, 0]), two.drift([[0, 0]])[0])
+    np.testing.assert_array_equal(two.diffusion(np.zeros(2)), two.diffusion(np.zeros((1, 2)))[0])
+    assert two.drift([0, 0]).shape == (2,)
+    assert two.inside([0, 0]).shape == two.uncertainty([0, 0]).shape == (1,)
+    assert one.drift(0.5).shape == ()
+    assert one.drift(0.5) == one.drift([0.5])[0] == one.drift([[0.5]])[0, 0]
 
 
 @pytest.mark.filterwarnings("ignore:.*outside the data")

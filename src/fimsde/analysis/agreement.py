@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import linear_sum_assignment
+from scipy.special import chdtri
 
 from fimsde.analysis import fixed_points
 from fimsde.analysis.box import Box, Supported, to_box
@@ -113,7 +113,7 @@ def _distance(equation: Equation, point: FixedPoint, other: FixedPoint, width: F
     slopes = fixed_points.jacobian(equation, other.x[None], width)[0]
     errors = equation.drift_terms.errors_at((other.x - equation.origin)[None])[0]
     moved = np.divide(slopes @ apart, errors, out=np.full(len(apart), np.inf), where=errors > 0)  # in standard errors
-    return min(plain, float(np.sqrt(np.sum(moved**2) / stats.chi2.ppf(_LEVEL, len(apart)))))
+    return min(plain, float(np.sqrt(np.sum(moved**2) / chdtri(len(apart), 1 - _LEVEL))))
 
 
 def _turn(point: FixedPoint) -> float:
@@ -171,7 +171,7 @@ def _is_small(equation: Equation, drift: SDE, x: Float64[Array, " dim"]) -> bool
     values = fields(drift, x[None])[0][0]
     errors = equation.drift_terms.errors_at((x - equation.origin)[None])[0]
     scores = np.divide(values, errors, out=np.where(values == 0, 0.0, np.inf), where=errors > 0)
-    return bool(np.sum(scores**2) <= stats.chi2.ppf(_LEVEL, len(x)))
+    return bool(np.sum(scores**2) <= chdtri(len(x), 1 - _LEVEL))
 
 
 def _places(equation: Equation, points: Sequence[FixedPoint], width: Float64[Array, " dim"]) -> str:

@@ -8,25 +8,33 @@ as a standard deviation) times Student's quantile for the number of units drawn.
 holds the estimate, it widens where the draws are biased, and it allows for having few units: twenty blocks vary less
 than the data they stand for, by the factor sqrt(19 / 20). The median, because a few draws may choose another equation
 altogether. Coverage is measured by benchmarks/band_coverage.py.
+
+Of very long data (n transitions) a band draws m = 100 000 at a time and shrinks the distances by sqrt(m / n), the rate
+at which an estimate of finitely many numbers gets better: the m out of n bootstrap.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # By hand: Student's 90 % quantile for 20 units is 5 % above the normal one; short blocks depend on each other.
 ENOUGH_PATHS = 20  # draw whole paths from this number on
 NUM_BLOCKS = 20  # otherwise: blocks as long as the data cut into this many,
+MOST = 100_000  # transitions drawn at a time for a band; by hand: fifty estimates of a million took two minutes
 SHORTEST = 16  # or into fewer, so that blocks have this many transitions
-_MEDIAN = float(stats.norm.ppf(0.75))  # median distance from the mean of a normal law, in standard deviations
+_MEDIAN = float(ndtri(0.75))  # median distance from the mean of a normal law, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +59,16 @@ class Band:
     resamples: int
     skipped: int = 0
 
+    def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
+        """A row per location: its components (x1, x2, ... unless named), then the ends of both intervals of each."""
+        import pandas as pd  # takes a while to import
+
+        called = names or [f"x{j + 1}" for j in range(self.x.shape[1])]
+        parts = {"": self.x, "drift_low ": self.drift_low, "drift_high ": self.drift_high}
+        parts |= {"diffusion_low ": self.diffusion_low, "diffusion_high ": self.diffusion_high}
+        columns = {f"{what}{name}": part[:, j] for what, part in parts.items() for j, name in enumerate(called)}
+        return pd.DataFrame(columns)
+
 
 @dataclass(frozen=True, eq=False)
 class Redraws:
@@ -63,16 +81,23 @@ class Redraws:
 
     observations: Observations
     refit: Callable[[Observations, int], SDE]
-    _kept: dict[int, list[SDE | None]] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, bool], list[SDE | None]] = field(default_factory=dict, repr=False)
     _told: set[tuple[int, int]] = field(default_factory=set, repr=False)  # of which it was said that some failed
 
-    def take(self, resamples: int, seed: int) -> tuple[SDE | None, ...]:
-        """The first of these estimates; None for a draw that cannot be estimated: a component does not move in it."""
+    def take(self, resamples: int, seed: int, *, for_band: bool = False) -> tuple[SDE | None, ...]:
+        """The first of these estimates; None for a draw that cannot be estimated: a component does not move in it.
+
+        Args:
+            resamples: How many.
+            seed: Seed of the draws.
+            for_band: Whether a draw may be smaller than the data, which the band then allows for.
+        """
         if not (isinstance(resamples, int | np.integer) and resamples >= 2):
             raise ConfigError(f"resamples is {resamples!r}; expected a whole number, at least 2.")
-        kept = self._kept.setdefault(seed, [])
+        size = band_size(self.observations) if for_band else self.observations.num_transitions
+        kept = self._kept.setdefault((seed, size < self.observations.num_transitions), [])
         for i in range(len(kept), resamples):
-            drawn = resample(self.observations, np.random.default_rng([seed, i]))
+            drawn = resample(self.observations, np.random.default_rng([seed, i]), size)
             try:
                 kept.append(self.refit(drawn, i))
             except (InvalidObservationsError, np.linalg.LinAlgError):  # degenerate data; counted by the band
@@ -81,7 +106,9 @@ class Redraws:
 
     def band(self, centre: SDE, x: Float64[Array, "queries dim"], level: float, resamples: int, seed: int) -> Band:
         """The band around an estimate; says once how many draws could not be estimated."""
-        band = make_band(self.take(resamples, seed), centre, x, level, num_units(self.observations))
+        draws = self.take(resamples, seed, for_band=True)
+        share = band_size(self.observations) / self.observations.num_transitions
+        band = make_band(draws, centre, x, level, num_units(self.observations), share)
         if band.skipped and (seed, resamples) not in self._told:
             self._told.add((seed, resamples))
             warnings.warn(
@@ -93,14 +120,28 @@ class Redraws:
         return band
 
 
-def resample(observations: Observations, rng: np.random.Generator) -> Observations:
-    """The data drawn again: whole paths, or blocks of transitions that become paths of their own."""
+def band_size(observations: Observations) -> int:
+    """Transitions of a draw for a band: as many as the data, or `MOST`."""
+    return min(MOST, observations.num_transitions)
+
+
+def resample(observations: Observations, rng: np.random.Generator, size: int | None = None) -> Observations:
+    """The data drawn again: whole paths, or blocks of transitions that become paths of their own.
+
+    Args:
+        observations: The data.
+        rng: Source of randomness.
+        size: Transitions to draw, of paths about as many; by default all.
+    """
+    size = observations.num_transitions if size is None else size
     if observations.num_paths >= ENOUGH_PATHS:
-        drawn = rng.integers(observations.num_paths, size=observations.num_paths)
+        share = size / observations.num_transitions
+        num = max(ENOUGH_PATHS, round(share * observations.num_paths))
+        drawn = rng.integers(observations.num_paths, size=num)
         ends = observations.path_starts
         return observations.as_paths([np.arange(ends[k], ends[k + 1]) for k in drawn])
-    length = -(-observations.num_transitions // num_units(observations))
-    return observations.as_paths(_draw_blocks(observations, length, rng))
+    length = -(-size // num_units(observations))
+    return observations.as_paths(_draw_blocks(observations, length, size, rng))
 
 
 def num_units(observations: Observations) -> int:
@@ -111,12 +152,18 @@ def num_units(observations: Observations) -> int:
 
 
 def make_band(
-    sdes: Sequence[SDE | None], centre: SDE, x: Float64[Array, "queries dim"], level: float, units: int
+    sdes: Sequence[SDE | None],
+    centre: SDE,
+    x: Float64[Array, "queries dim"],
+    level: float,
+    units: int,
+    share: float = 1.0,
 ) -> Band:
-    """The band f ± q sqrt(n / (n - 1)) m / 0.674 around an estimate f, and the same for its diffusion.
+    """The band f ± q sqrt(n / (n - 1)) sqrt(s) m / 0.674 around an estimate f, and the same for its diffusion.
 
-    m is the median distance of the redrawn estimates from f, 0.674 that of a normal law in standard deviations, n the
-    number of units and q Student's quantile for n - 1 degrees of freedom. The diffusion is not below zero.
+    s is the share of the data that a draw has, m the median distance of the redrawn estimates from f, 0.674 that of a
+    normal law in standard deviations, n the number of units and q Student's quantile for n - 1 degrees of freedom. The
+    diffusion is not below zero.
 
     Args:
         sdes: Estimates of redrawn data, None for draws that could not be estimated; where one has no value (a negative
@@ -125,6 +172,7 @@ def make_band(
         x: Locations.
         level: Share of the intervals that should cover the truth.
         units: How many independent pieces the draws were made of.
+        share: Size of a draw as a share of the data.
     """
     if not 0 < level < 1:
         raise ConfigError(f"level is {level}; expected a share between 0 and 1, for instance 0.9.")
@@ -141,19 +189,21 @@ def make_band(
     known = np.isfinite(distances).any(axis=0)
     spread = np.full(middle.shape, np.nan)
     spread[known] = np.nanmedian(distances[:, known], axis=0) / _MEDIAN
-    reach = spread * stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(units / (units - 1))
+    reach = spread * stdtrit(units - 1, (1 + level) / 2) * np.sqrt(share * units / (units - 1))
     low, high = middle - reach, middle + reach
     return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes), len(sdes) - len(good))
 
 
-def _draw_blocks(observations: Observations, length: int, rng: np.random.Generator) -> list[Int[Array, " _"]]:
-    """Rows of blocks with as many transitions in all as the data.
+def _draw_blocks(
+    observations: Observations, length: int, size: int, rng: np.random.Generator
+) -> list[Int[Array, " _"]]:
+    """Rows of blocks with so many transitions in all.
 
     A block may start before its path and is cut at the ends, so that every transition is drawn equally often.
     """
     first, steps = observations.path_starts[:-1], np.diff(observations.path_starts) - 1
     room = np.where(steps > 0, steps + length - 1, 0)  # possible starts in each path
-    blocks, missing = [], observations.num_transitions
+    blocks, missing = [], size
     while missing > 0:
         path = rng.choice(len(room), p=room / room.sum())
         offset = int(rng.integers(room[path])) - (length - 1)

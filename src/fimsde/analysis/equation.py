@@ -1,7 +1,7 @@
 """Equation: a formula with sparse polynomials for drift, variance rate and correlation; an equation itself."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from fimsde.analysis import formula, remarks
 from fimsde.analysis.polynomials import Polynomials
 from fimsde.equations.sde import nearest_correlation
 from fimsde.shapes import Array, Float, Float64
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +95,15 @@ class Equation:
     def code(self) -> str:
         """Python source of `drift(x)`, `diffusion(x)` and, if there is one, `correlation(x)`: needs NumPy alone."""
         return formula.code(self)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row per term that was kept: field (drift or g), component, term, coefficient and its standard error."""
+        import pandas as pd  # takes a while to import
+
+        factors, rows = formula.text_factors(self), []
+        for field, polynomials in (("drift", self.drift_terms), ("g", self.diffusion_sq_terms)):
+            for j, k in np.argwhere(polynomials.coefficients != 0):
+                term = formula.monomial(polynomials.exponents[k].tolist(), factors) or "1"
+                numbers = float(polynomials.coefficients[j, k]), float(polynomials.standard_errors[j, k])
+                rows.append((field, self.names[j], term, *numbers))
+        return pd.DataFrame(rows, columns=["field", "component", "term", "coefficient", "standard_error"])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float, Float64, Int
@@ -34,7 +34,7 @@ class Doubt:
     def interval(self, component: int, term: int) -> tuple[float, float]:
         """c ± z e: where the coefficient of a term that was left out is, z being the normal quantile of `LEVEL`."""
         middle, error = self.added[component, term], self.added_errors[component, term]
-        reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
+        reach = float(ndtri((1 + LEVEL) / 2)) * error
         return float(middle - reach), float(middle + reach)
 
 
@@ -121,6 +121,8 @@ def largest_size(
     """
     found = max(float(right @ np.linalg.solve(gram, right)), 0.0)
     rank = np.linalg.matrix_rank(gram, tol=_LEAST_RANK * np.abs(gram).max(), hermitian=True)
+    from scipy import stats  # takes a while to import
+
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))
 
 

@@ -17,6 +17,9 @@ from fimsde.shapes import Array, Bool, Float64, Int, Shaped
 # by definition of the units
 _NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _NANOSECONDS |= {"D": 24 * _NANOSECONDS["h"], "W": 7 * 24 * _NANOSECONDS["h"]}
+# the mean month and year of the Gregorian calendar, 146 097 days in 400 years: for durations; dates are counted
+_NANOSECONDS |= {"month": 146_097 * _NANOSECONDS["D"] // 4800, "year": 146_097 * _NANOSECONDS["D"] // 400}
+_MONTHS = {"month": 1, "year": 12}
 TIME_UNITS = tuple(_NANOSECONDS)
 
 
@@ -184,6 +187,8 @@ def elapsed(stamps: Shaped[Array, " n"], time_unit: str | None, what: str) -> Fl
             f"{'no unit of time is given' if time_unit is None else f'time_unit is {time_unit!r}'}. "
             f"Say in which unit to count: time_unit= one of {', '.join(TIME_UNITS)}."
         )
+    if stamps.dtype.kind == "M" and time_unit in _MONTHS:
+        return _calendar_months(stamps) / _MONTHS[time_unit]
     if stamps.dtype.kind == "M" and np.datetime_data(stamps.dtype)[0] in ("Y", "M"):
         stamps = stamps.astype("datetime64[D]")  # years and months differ in length, their first days do not
     own, count = np.datetime_data(stamps.dtype)
@@ -196,6 +201,19 @@ def elapsed(stamps: Shaped[Array, " n"], time_unit: str | None, what: str) -> Fl
     if stamps.dtype.kind == "M":
         first = np.fmin.reduce(stamps).astype(np.int64)  # fmin skips missing dates
         ticks = (ticks - first).view(np.uint64)  # wraps and unwraps where centuries of nanoseconds exceed an int64
-    ratio = Fraction(_NANOSECONDS[own] * count, _NANOSECONDS[time_unit])  # one of its terms is 1: a single rounding
+    ratio = Fraction(
+        _NANOSECONDS[own] * count, _NANOSECONDS[time_unit]
+    )  # mostly one of its terms is 1: a single rounding
     counted = ticks.astype(np.float64) * ratio.numerator / ratio.denominator
     return np.where(np.isnat(stamps), np.nan, counted)
+
+
+def _calendar_months(stamps: Shaped[Array, " n"]) -> Float64[Array, " n"]:
+    """12 Y + M + the share of the month that is over, from the earliest date: the first days of months are whole."""
+    fine = stamps.astype("datetime64[us]")
+    month = fine.astype("datetime64[M]")
+    begin, end = month.astype(fine.dtype), (month + 1).astype(fine.dtype)
+    share = (fine - begin) / (end - begin)
+    counted = month.astype(np.int64) + share
+    counted = np.where(np.isnat(stamps), np.nan, counted)
+    return counted - np.fmin.reduce(counted)

@@ -7,15 +7,18 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fimsde.data import arrays
 from fimsde.data.arrays import RawPath
 from fimsde.data.grid import regular_grid
-from fimsde.errors import DataWarning, InvalidObservationsError
+from fimsde.errors import DataWarning, GuessWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIN_TRANSITIONS = 2  # the fewest that have a spread
 # a component whose range is below this many rounding steps is constant; by hand: four bits tell no law of noise
@@ -89,6 +92,14 @@ class Observations:
         margin = widen * (high - low)
         return low - margin, high + margin
 
+    def to_pandas(self) -> "pd.DataFrame":
+        """A long table: columns path, time and one per component, a row per observation."""
+        import pandas as pd  # takes a while to import
+
+        path = np.repeat(np.arange(self.num_paths), np.diff(self.path_starts))
+        states = {name: self.values[:, j] for j, name in enumerate(self.names)}
+        return pd.DataFrame({"path": path, "time": self.times, **states})
+
     def as_paths(self, rows: Sequence[Int[Array, " _"]]) -> "Observations":
         """Chosen observations: those with the numbers rows[k] become path k."""
         chosen = np.concatenate(rows)
@@ -120,21 +131,28 @@ def read(
 
     Args:
         source: An array of shape (times,), (times, dim) or (paths, times, dim); a list of arrays, one per path, of
-            any lengths; a table (pandas, polars, pyarrow or any frame narwhals knows); the name of a CSV or Parquet
-            file; or Observations, which are returned as they are. Nested lists of equal lengths are one array.
-        time: Tables: the column of times: numbers, or dates and durations (these need `time_unit`).
-        values: Tables: the columns of the state components; all other columns by default.
+            any lengths; a table (pandas, polars, pyarrow or any frame narwhals knows, a Series, an xarray object); the
+            name of a CSV, TSV, Excel or Parquet file; or Observations, which are returned as they are. Nested lists of
+            equal lengths are one array.
+        time: Tables: the column of times: numbers, or dates and durations.
+        values: Tables: the columns of the state components; by default all other columns of numbers.
         path: Tables: the column that tells paths apart.
         times: Arrays: observation times, one grid for all paths or one per path; dates need `time_unit`.
         dt: A constant gap between observations, in place of times.
         mask: Arrays: True where an observation was made; one for all paths or one per path.
         names: Arrays and wide tables: names of the components.
-        time_unit: Unit of time, for labels; for dates the unit to count in (ns, us, ms, s, min, h, D or W).
+        time_unit: Unit of time, for labels; for dates the unit to count in (ns, us, ms, s, min, h, D, W, month or
+            year). Months and years are those of the calendar: the first days of two months in a row are 1 apart.
         missing: What to do with NaN or empty cells: refuse them, or drop the observations.
         layout: "long": a row is an observation of all components. "wide": each value column is a path of a 1-D state;
             empty cells at its end only mean that the path is shorter.
-        separator: CSV: what stands between the cells; a comma by default.
-        decimal: CSV: the decimal sign; a point by default.
+        separator: CSV: what stands between the cells; by default what cuts all of the first lines alike.
+        decimal: CSV: the decimal sign; by default a point, or a comma where cells show it.
+
+    What is not named is guessed by name, type and content: a time that is called so, is a date or has equal steps, path
+    ids by their name or because the time increases within each, the state from what is left, a unit for dates from
+    their gaps. A GuessWarning says what was guessed; doubt is an error. If the time (or `dt`) and the state are named,
+    nothing is guessed.
 
     Raises:
         InvalidObservationsError: The data cannot be used; the message says where and what to do.
@@ -146,15 +164,34 @@ def read(
     if isinstance(source, Observations):
         _refuse("Observations", **of_tables, **of_arrays, dt=dt, time_unit=time_unit)
         return source
-    if isinstance(source, str | os.PathLike) or hasattr(source, "columns"):
-        from fimsde.data import tables  # pandas takes a while to import and arrays do not need it
+    is_clocked = dt is not None or times is not None  # of a Series the values are enough then
+    if isinstance(source, str | os.PathLike) or hasattr(source, "columns") or (_is_labelled(source) and not is_clocked):
+        from fimsde.data import choice, tables  # pandas takes a while to import and arrays do not need it
 
         _refuse("a table", **of_arrays)
-        table = tables.open_table(source, time, path, separator, decimal)
-        paths, columns = tables.raw_paths(table, time, values, path, dt, time_unit, layout)
-        return _checked(paths, columns or names, time_unit, missing)
+        table = tables.open_table(source, time, path, separator, decimal, counts_rows=dt is not None)
+        found = choice.Choice(time, path, None if values is None else _names(values), time_unit)
+        if layout == "long":
+            found = choice.choose(table, time, values, path, dt, time_unit)
+        paths, columns = tables.raw_paths(table, found.time, found.values, found.path, dt, found.time_unit, layout)
+        if found.said:
+            warnings.warn(found.said, GuessWarning, stacklevel=2)
+        return _checked(paths, columns or names, found.time_unit, missing)
     _refuse("an array", **of_tables)
     return _checked(arrays.raw_paths(source, times, dt, mask, time_unit), names, time_unit, missing)
+
+
+def _is_labelled(source: Any) -> bool:
+    """Whether a source is a Series of pandas or an object of xarray."""
+    if not type(source).__module__.startswith(("pandas", "xarray")):
+        return False
+    from fimsde.data.frames import is_labelled
+
+    return is_labelled(source)
+
+
+def _names(values: str | Sequence[str]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)
 
 
 def _check_choices(dt: Any, missing: str, layout: str) -> None:

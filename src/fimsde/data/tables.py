@@ -1,10 +1,8 @@
-"""Tables and files on their way to the door: frames of any library through narwhals, CSV and Parquet through pandas."""
+"""Tables and files on their way in: frames of any library through narwhals, CSV, Excel and Parquet by pandas."""
 
-import csv
 import os
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +13,25 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from fimsde.data import frames
 from fimsde.data.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
+from fimsde.data.headers import (
+    ARCHIVES,
+    EXCEL,
+    PARQUET,
+    SPREADSHEETS,
+    Writing,
+    check_file,
+    check_header,
+    check_named,
+    listing,
+    sniff,
+)
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.files.spreadsheet import original
 from fimsde.shapes import Array, Float64, Int, Shaped
 
 _FIRST_LINE = 2  # of a CSV file, after the header
-_PARQUET = (".parquet", ".pq")
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
-_ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
-_NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones; by hand: the length of a line or two
 _HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -38,26 +45,42 @@ class Table:
     frame: nw.DataFrame[Any]
     rows: Int[Array, " rows"]  # line of a CSV file, else number of the row
     counted_in: str  # "line" or "row"
+    remarks: tuple[str, ...] = ()  # what was guessed about the way it is written
 
     def place(self, i: SupportsIndex) -> str:
         """Where row i stands in the user's data."""
         return f"{self.counted_in} {self.rows[i]}"
 
 
-def open_table(source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None) -> Table:
-    """The table in a CSV or Parquet file, or a frame as a table."""
+def open_table(
+    source: Any,
+    time: str | None = None,
+    path: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    *,
+    counts_rows: bool = False,
+) -> Table:
+    """The table in a file, or a frame as a table.
+
+    Args:
+        source: A file name or a frame.
+        time, path: Columns that may be in the index of a pandas frame.
+        separator, decimal: Of CSV files; None: by their first lines.
+        counts_rows: Whether the row is the time, so that a blank line in the middle is a missing observation.
+    """
     is_file = isinstance(source, str | os.PathLike)
-    if is_file and Path(source).suffix.lower() not in _PARQUET:
-        comma, point = "," if separator is None else separator, "." if decimal is None else decimal
-        return _open_csv(Path(source), time, comma, point)
+    if is_file and Path(source).suffix.lower() not in (*PARQUET, *EXCEL):
+        return _open_csv(Path(source), separator, decimal, counts_rows)
     if separator is not None or decimal is not None:
         raise InvalidObservationsError(
             "separator= and decimal= are for CSV files; this source has cells. Leave them out."
         )
+    if is_file and Path(source).suffix.lower() in EXCEL:
+        sheet = _from_file(Path(source), _only_sheet)
+        return Table(nw.from_native(sheet, eager_only=True), np.arange(len(sheet)) + _FIRST_LINE, "row")
     native = _from_file(Path(source), pd.read_parquet) if is_file else source
-    if isinstance(native, pd.DataFrame):  # pandas often keeps times and path ids as its index
-        hidden = [c for c in (time, path) if c in native.index.names and c not in native.columns and c is not None]
-        native = (native.reset_index(hidden) if hidden else native).rename(columns=str)
+    native = frames.to_frame(native, time, path)
     try:
         frame = nw.from_native(native, eager_only=True)
     except (TypeError, ValueError) as error:
@@ -67,9 +90,11 @@ def open_table(source: Any, time: str | None, path: str | None, separator: str |
     return Table(frame, np.arange(len(frame)), "row")
 
 
-def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Table:
-    options: dict[str, Any] = {"sep": separator, "decimal": decimal, "skipinitialspace": True}
-    options |= {"index_col": False, "skip_blank_lines": False, "low_memory": False}
+def _open_csv(file: Path, separator: str | None, decimal: str | None, counts_rows: bool) -> Table:
+    check_file(file)
+    writing = sniff(file) if separator is None else Writing(separator)
+    options: dict[str, Any] = {"sep": writing.separator, "decimal": decimal or writing.decimal}
+    options |= {"skipinitialspace": True, "index_col": False, "skip_blank_lines": False, "low_memory": False}
 
     def parse(file: Path, **more: Any) -> pd.DataFrame:
         with warnings.catch_warnings():
@@ -78,36 +103,35 @@ def _open_csv(file: Path, time: str | None, separator: str, decimal: str) -> Tab
             return pd.read_csv(file, **options, **more)
 
     header = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
-    _check_header([original(name) for name in header])
+    check_header([original(name) for name in header])
     frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
     filled = np.flatnonzero(~frame.isna().all(axis=1))
-    if time is None:  # rows are counted: a blank line in the middle is a missing observation, at the end it is nothing
+    if counts_rows:  # at the end a blank line is nothing
         filled = np.arange(filled[-1] + 1 if len(filled) else 0)
-    return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line")
+    remarks = () if writing.is_usual or separator is not None else (str(writing),)
+    return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line", remarks)
 
 
-def _check_header(names: list[str]) -> None:
-    """Refuse a name that stands twice: pandas would call the second column x.1, and nobody could mean it."""
-    if any("\0" in name for name in names):
-        raise InvalidObservationsError("the first line holds bytes that are no text; expected a table. Save it as CSV.")
-    for name, times_used in Counter(names).items():
-        if name and times_used > 1:
-            raise InvalidObservationsError(
-                f"the header names column {name[:40]!r} {times_used} times; expected every name once. "
-                "Rename the columns in the file."
-            )
+def _only_sheet(file: Path) -> pd.DataFrame:
+    """The sheet of a workbook that has rows."""
+    sheets = {name: sheet for name, sheet in pd.read_excel(file, sheet_name=None).items() if len(sheet)}
+    if len(sheets) > 1:
+        raise InvalidObservationsError(
+            f"the workbook {str(file)!r} has {len(sheets)} sheets with rows: {listing(list(sheets))}. Read one of them "
+            "with pandas.read_excel(file, sheet_name=...) and pass that, or save it as CSV."
+        )
+    if not sheets:
+        raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
+    (sheet,) = sheets.values()
+    check_header([str(name) for name in sheet.columns])
+    return sheet.rename(columns=str)
 
 
 def _from_file(file: Path, parse: Any) -> pd.DataFrame:
-    if file.is_dir():
-        raise InvalidObservationsError(f"{str(file)!r} is a folder; expected a table. Name a file in it.")
-    if not file.exists():
-        raise InvalidObservationsError(f"there is no file {str(file)!r}. Check the name.")
-    if not file.is_file():  # it might never end
-        raise InvalidObservationsError(f"{str(file)!r} is a pipe or a device; expected a file. Save the table first.")
-    if file.suffix.lower() in _SPREADSHEETS:
+    check_file(file)
+    if file.suffix.lower() in SPREADSHEETS:
         raise InvalidObservationsError(
-            f"the file {str(file)!r} is a spreadsheet; expected CSV or Parquet. Save it as CSV in UTF-8."
+            f"the file {str(file)!r} is a spreadsheet; expected CSV, Excel (.xlsx) or Parquet. Save it as CSV in UTF-8."
         )
     try:
         return parse(file)
@@ -124,21 +148,27 @@ def _from_file(file: Path, parse: Any) -> pd.DataFrame:
             "decimal comma, pass separator=';' (or what stands between the cells) and decimal=','"
         )
     except ImportError:  # what pandas says about it has six lines
-        problem = (
-            "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
-            if file.suffix.lower() in _PARQUET
-            else "is packed in a way that this Python cannot unpack. Unpack it first"
-        )
+        problem = _about_package(file.suffix.lower())
+    except InvalidObservationsError:
+        raise
     except Exception as error:  # of five kinds of archives, each with errors of its own
         if isinstance(error, OSError) and error.errno is not None:
             problem = f"cannot be read: {error.strerror}"
-        elif file.suffix.lower() in _ARCHIVES:
+        elif file.suffix.lower() in (*ARCHIVES, *EXCEL):
             problem = _about_archive(error)
         elif isinstance(error, OSError | ValueError):
             problem = f"cannot be read: {str(error).strip().rstrip('.')[:200]}"
         else:
             raise
     raise InvalidObservationsError(f"the file {str(file)!r} {problem}.")
+
+
+def _about_package(suffix: str) -> str:
+    if suffix in PARQUET:
+        return "is Parquet, which needs pyarrow. Install the extra: pip install 'fimsde[io]'; or save the table as CSV"
+    if suffix in EXCEL:
+        return "is Excel, which needs openpyxl. Install the extra: pip install 'fimsde[excel]'; or save it as CSV"
+    return "is packed in a way that this Python cannot unpack. Unpack it first"
 
 
 def _about_archive(error: Exception) -> str:
@@ -148,29 +178,6 @@ def _about_archive(error: Exception) -> str:
     if "multiple files" in said or "zero files" in said:
         return "is an archive that holds more files than one, or none; expected one table. Unpack it first"
     return "is no complete archive of the kind that its name says. Make it again, or save the table as CSV"
-
-
-def column_names(file: Path, separator: str | None) -> list[str]:
-    """The first line of a CSV file, packed or not; none if there is no telling."""
-    if not file.is_file() or file.suffix.lower() in (*_PARQUET, *_SPREADSHEETS):
-        return []
-    try:
-        if file.suffix.lower() in _ARCHIVES:
-            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
-            head = pd.read_csv(file, sep=separator or ",", skipinitialspace=True, **options)
-            return [str(name) for name in head.iloc[0]]
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            head = next(csv.reader(lines, delimiter=separator or ",", skipinitialspace=True), [])
-            return [] if any("\0" in name for name in head) else head
-    except Exception:  # about which reading the whole file says more
-        return []
-
-
-def listing(names: Sequence[str]) -> str:
-    """Names of columns for a sentence, the first of them if there are many."""
-    num = len(names) if len(names) <= _NAMED else _SOME
-    shown = ", ".join(repr(str(name)[:40]) for name in names[:num])
-    return shown if num == len(names) else f"{shown} and {len(names) - num} more"
 
 
 def raw_paths(
@@ -217,10 +224,7 @@ def _value_columns(table: Table, time: str | None, values: Sequence[str] | None,
     present = table.frame.columns
     taken = [column for column in (time, path) if column is not None]
     listed = listing(present)
-    for column in [*taken, *(values or [])]:
-        if column not in present:
-            hint = " Is the separator another sign (separator=)?" if len(present) == 1 else ""
-            raise InvalidObservationsError(f"there is no column {column!r}; the columns are {listed}.{hint}")
+    check_named(present, [*taken, *(values or [])])
     if not len(table.frame):
         raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
     chosen = list(values) if values is not None else [column for column in present if column not in taken]
@@ -230,11 +234,6 @@ def _value_columns(table: Table, time: str | None, values: Sequence[str] | None,
         raise InvalidObservationsError(
             f"no column is left for the state; the columns are {listed}. Name one (values=)."
         )
-    for column, times_used in Counter([*taken, *chosen]).items():
-        if times_used > 1:
-            raise InvalidObservationsError(
-                f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
-            )
     return chosen
 
 

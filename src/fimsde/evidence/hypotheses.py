@@ -27,7 +27,7 @@ SPARSE_RATE = (
     SparsePrior("any", 1 / 3, (0, 1, 2)),
     SparsePrior("few", 0.05, (0, 1, 2)),
     SparsePrior("even", 1 / 3, (0, 2)),  # variance rates that a reflection leaves alone
-    SparsePrior("constant", 0.95, (0,)),
+    SparsePrior("constant", 0.95, (0,), weight=9.0),  # most noise is the same everywhere
 )
 _DRIFT_SCALES, _RATE_SCALES = (1.0, 3.0, 9.0), (1.0,)  # sizes of the equation in standard deviations of the data
 _LINEAR, _CONSTANT = 1, 0  # degrees of the polynomials beside a process
@@ -120,7 +120,7 @@ def _weighed(
     all_coefficients = np.concatenate(
         [sparse, coefficients, *([] if none is None else [np.zeros((1, dim, basis.size))])]
     )
-    prior = _log_prior(len(priors), len(rest))
+    prior = _log_prior(priors, len(rest))
     weights = all_evidence + prior[:, None]
     return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - logsumexp(weights, axis=0)))
 
@@ -129,7 +129,7 @@ def _impossible(num: int, dim: int, terms: int) -> SparsePosteriors:
     return SparsePosteriors(np.full((num, dim), -np.inf), np.zeros((num, dim, terms)))
 
 
-def _log_prior(num_sparse: int, num_rest: int) -> Float64[Array, " hypotheses"]:
-    """A third each for sparse around zero, sparse around an unknown origin, and the rest."""
-    groups = [num_sparse, num_sparse, num_rest]
-    return np.concatenate([np.full(n, -np.log(3.0 * max(n, 1))) for n in groups])
+def _log_prior(priors: Sequence[SparsePrior], num_rest: int) -> Float64[Array, " hypotheses"]:
+    """A third each for sparse around zero, sparse around an unknown origin, and the rest; priors by their weights."""
+    sparse = np.array([prior.weight for prior in priors]) / sum(prior.weight for prior in priors)
+    return np.log(np.concatenate([sparse, sparse, np.full(num_rest, 1.0 / max(num_rest, 1))]) / 3.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fimsde.bank.scales import measure_motion
+from fimsde.bank.scales import Motion, measure_motion
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
@@ -20,6 +20,7 @@ from fimsde.evidence.settle import (
     limited,
     mean_rate,
     next_noise,
+    random_walk,
     settle,
 )
 from fimsde.evidence.start import local_level
@@ -29,8 +30,10 @@ MOST_COMPONENTS = 3
 _MOST_NODES = {1: 120, 2: 250, 3: 250}  # of the drift; by hand: bounds the time
 _MOST_RATE_NODES = {1: 24, 2: 40, 3: 40}  # of g, of which data tell less
 _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes finer than its root are blurred
-_SETTLE_ON = 20_000  # observations on which the first equation is found; longer data are thinned to blocks of them
-_BLOCKS = 20
+_SETTLE_ON = 20_000  # observations on which the first equation is found, in blocks spread over longer data
+_BLOCKS = 10
+_CLEAR = 1.0  # times what a gap adds to the variance: more noise is no motion
+_PRICE = 3.0  # nats that the noise of a component must gain: half the logarithm of a few hundred observations
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +66,33 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     """
     series = to_series(tr)
     motion = measure_motion(series)
-    short = _blocks(series)
-    settled = settle(short, local_level(short, noisy=not motion.coarse), motion.speed, euler=motion.coarse)
+    some = _blocks(series)
+    settled = _settled(some, motion)
     equation = _on_grids(series, settled.equation)
-    found = settled.predictions if short is series else predict(series, equation, euler=motion.coarse)
+    found = settled.predictions if some is series else predict(series, equation, euler=motion.coarse)
     here = Settled(equation, found)
     for last in (False, True):
         weighed = _weigh(here, motion.speed, origin, euler=motion.coarse)
         if not last:
             here = advance(series, here, weighed.equation, euler=motion.coarse)
     return weighed
+
+
+def _settled(series: Series, motion: Motion) -> Settled:
+    """The best polynomial equation, begun with noise and, where that may have been motion, also without.
+
+    Noise that is small beside what a gap adds looks like a drift that bends within the gap; then both are tried, and
+    noise must gain more than the price of a parameter.
+    """
+    level = local_level(series, noisy=not motion.coarse)
+    found = settle(series, random_walk(level), motion.speed, euler=motion.coarse)
+    gap = float(np.median(series.dtau[series.dtau > 0]))
+    if not (level.noise > 0).any() or (level.noise > _CLEAR * gap * level.rate).all():
+        return found
+    clean = local_level(series, noisy=False)
+    other = settle(series, random_walk(clean), motion.speed, euler=motion.coarse)
+    scores = [s.predictions.likelihood - _PRICE * np.count_nonzero(s.equation.noise) for s in (found, other)]
+    return other if scores[1] > scores[0] else found
 
 
 def _weigh(here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool) -> Inference:
@@ -105,11 +125,14 @@ def _on_grids(series: Series, equation: Equation) -> Equation:
 
 
 def _blocks(series: Series) -> Series:
-    """Stretches of long data, evenly spread, with as many observations as the first equation needs; else all."""
+    """Some of the observations, in stretches spread evenly over the data; all if there are no more."""
     if len(series.y) <= _SETTLE_ON:
         return series
     length = _SETTLE_ON // _BLOCKS
     starts = np.linspace(0, len(series.y) - length, _BLOCKS).astype(np.int64)
     chosen = np.concatenate([np.arange(a, a + length) for a in starts])
     cuts = np.concatenate([np.arange(0, len(chosen), length), np.flatnonzero(np.isin(chosen, series.path_starts))])
-    return Series(series.y[chosen], series.dtau[chosen], np.append(np.unique(cuts), len(chosen)))
+    cuts = np.append(np.unique(cuts), len(chosen))
+    whole = np.flatnonzero(np.diff(cuts) > 1)  # a path of one observation has no step
+    kept = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in whole])
+    return Series(series.y[chosen[kept]], series.dtau[chosen[kept]], np.append(0, np.cumsum(np.diff(cuts)[whole])))

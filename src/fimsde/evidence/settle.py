@@ -34,23 +34,25 @@ class Settled:
     predictions: Predictions
 
 
-def settle(series: Series, level: Level, speed: Float64[Array, " dim"], *, euler: bool = False) -> Settled:
-    """The polynomial equation that fits best, from a random walk on.
-
-    Args:
-        series: Normalised observations.
-        level: The random walk.
-        speed: Natural size of the drift.
-        euler: Whether the data are a Markov chain of Euler steps, without noise.
-    """
-    dim = series.y.shape[1]
+def random_walk(level: Level) -> Equation:
+    """The equation to begin with: no drift, constant g, in polynomial bases."""
+    dim = len(level.rate)
     drift_basis, rate_basis = Basis(dim, DRIFT_DEGREE), Basis(dim, RATE_DEGREE)
     rate = np.zeros((rate_basis.size, dim))
     rate[0] = level.rate
-    equation = Equation(
-        drift_basis, np.zeros((drift_basis.size, dim)), rate_basis, rate, FLOOR * level.rate, level.noise
-    )
-    best = Settled(equation, predict(series, equation, euler=euler))
+    return Equation(drift_basis, np.zeros((drift_basis.size, dim)), rate_basis, rate, FLOOR * level.rate, level.noise)
+
+
+def settle(series: Series, start: Equation, speed: Float64[Array, " dim"], *, euler: bool = False) -> Settled:
+    """The polynomial equation that fits best.
+
+    Args:
+        series: Normalised observations.
+        start: Where to begin.
+        speed: Natural size of the drift.
+        euler: Whether the data are a Markov chain of Euler steps, without noise.
+    """
+    best = Settled(start, predict(series, start, euler=euler))
     for _ in range(_MOST_PASSES):
         before = best.predictions.likelihood
         best = advance(series, best, _improved(best, speed, euler=euler), euler=euler)

@@ -27,11 +27,13 @@ class SparsePrior:
         name: Short and unique.
         share: Probability of a term to be there.
         degrees: Degrees of the terms that may be there.
+        weight: Probability of the prior itself, relative to others.
     """
 
     name: str
     share: float
     degrees: tuple[int, ...]
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

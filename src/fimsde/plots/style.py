@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -58,7 +59,12 @@ def to_png(figure: Figure, dpi: int = 160) -> bytes:
     target = io.BytesIO()
     with warnings.catch_warnings(), matplotlib.rc_context(LOOK):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a script without a font: boxes are drawn
-        figure.savefig(target, format="png", dpi=dpi, metadata={"Software": None})
+        before = figure.dpi
+        try:  # `savefig` would draw everything twice, because the figure has a layout
+            figure.set_dpi(dpi)
+            FigureCanvasAgg(figure).print_png(target, metadata={"Software": None})
+        finally:
+            figure.set_dpi(before)
     return target.getvalue()
 
 

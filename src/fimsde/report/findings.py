@@ -1,7 +1,7 @@
 """Everything a report says about a result, computed once; what cannot be computed is a sentence that says why."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -25,6 +25,8 @@ from fimsde.results.result import Result
 T = TypeVar("T")
 Progress = Callable[[str], None]
 STEPS = ("data", "fixed points", "density", "simulation", "verdicts", "equation")
+BRIEF = ("data", "fixed points", "verdicts", "equation")  # what neither draws nor simulates long
+_LEFT_OUT = "left out: no report was asked for"
 _PARTS = ("points", "density", "replay", "checks", "equation")  # that may be impossible to compute
 
 
@@ -115,13 +117,14 @@ class Findings:
         return {"fixed_points": points, "fixed_points_compared": agreement.sentence}
 
 
-def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Findings:
+def find(result: Result, seed: int = 0, progress: Progress | None = None, *, parts: Sequence[str] = STEPS) -> Findings:
     """Analyse a result.
 
     Args:
         result: Any result with observations.
         seed: Seed of simulations and checks.
         progress: Called with a few words after every one of `STEPS`.
+        parts: Which of `STEPS` to take; "data" always is.
     """
     observations = result.observations
     if observations is None:
@@ -129,21 +132,23 @@ def find(result: Result, seed: int = 0, progress: Progress | None = None) -> Fin
     checked(*observations.box())
     tell = progress or (lambda label: None)
 
-    def step(label: str, compute: Callable[[], T]) -> T:
-        value = compute()
+    def step(label: str, compute: Callable[[], T]) -> T | str:
+        value = _or_reason(compute) if label in parts else _LEFT_OUT
         tell(label)
         return value
 
+    summary = health(observations)
+    tell("data")
     return Findings(
         result=result,
         observations=observations,
         seed=seed,
-        health=step("data", lambda: health(observations)),
-        points=step("fixed points", lambda: _or_reason(result.fixed_points)),
-        density=step("density", lambda: _or_reason(result.stationary_density)),
-        replay=step("simulation", lambda: _or_reason(lambda: replay(result, seed=seed))),
-        checks=step("verdicts", lambda: _or_reason(lambda: result.check(seed=seed))),
-        equation=step("equation", lambda: _or_reason(result.equation)),
+        health=summary,
+        points=step("fixed points", result.fixed_points),
+        density=step("density", result.stationary_density),
+        replay=step("simulation", lambda: replay(result, seed=seed)),
+        checks=step("verdicts", lambda: result.check(seed=seed)),
+        equation=step("equation", result.equation),
     )
 
 

@@ -4,7 +4,7 @@ import csv
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from fimsde.data.grid import nodes_per_axis
 from fimsde.equations.sde import SDE, correlation
 from fimsde.errors import InvalidObservationsError
 from fimsde.files.spreadsheet import neutral
-from fimsde.plots import BandSettings
-from fimsde.report.findings import Progress, find
-from fimsde.report.page import Page, make_page, num_steps
+from fimsde.plots.bands import BandSettings
+from fimsde.report.findings import BRIEF, STEPS, Findings, Progress, find
 from fimsde.results.result import Result
+
+if TYPE_CHECKING:  # the page loads matplotlib
+    from fimsde.report.page import Page
 
 SAVED = "saved"  # the folder, inside what is written, that `fimsde.load` reads
 # of the grid in fields.csv: in all, per axis, on a line; by hand: 41² in the plane, bounds seconds
@@ -23,16 +25,21 @@ _NODES, _MOST_NODES, _ALONE = 1700, 41, 201
 _EXTRA = 2  # steps of the bar beside the report: "grid" and "save"
 
 
+NUM_STEPS_OF_NUMBERS = len(STEPS) + _EXTRA  # how often `write_numbers` calls its `progress`
+
+
 @dataclass(frozen=True)
 class WrittenFolder:
     """What was written, for those who want to show it: the page, and the numbers of result.json."""
 
-    page: Page
+    page: "Page"
     record: dict[str, Any]
 
 
 def num_steps_of_folder(result: Result, bands: BandSettings) -> int:
     """How often `write_result` calls its `progress`."""
+    from fimsde.report.page import num_steps
+
     return num_steps(result, bands) + _EXTRA
 
 
@@ -55,6 +62,8 @@ def write_result(
         truth: An equation to draw beside the estimate.
         progress: Called with a few words after every step; see `num_steps_of_folder`.
     """
+    from fimsde.report.page import make_page
+
     tell = progress or (lambda label: None)
     found = find(result, seed, tell)
     page = make_page(found, bands, truth=truth, progress=tell)
@@ -62,11 +71,32 @@ def write_result(
     write_fields(result, folder / "fields.csv", bands)
     tell("grid")
     (folder / "fields.png").write_bytes(page.picture)
-    result.save(folder / SAVED)
+    return WrittenFolder(page, _write_rest(found, folder, tell))
+
+
+def write_numbers(result: Result, folder: Path, seed: int, *, progress: Progress | None = None) -> dict[str, Any]:
+    """Fill a folder with result.json, fields.csv without bands and the saved result: nothing is drawn or simulated.
+
+    Args:
+        result: An estimate.
+        folder: An existing folder.
+        seed: Seed of checks.
+        progress: Called with a few words after every one of `NUM_STEPS_OF_NUMBERS` steps.
+    """
+    tell = progress or (lambda label: None)
+    found = find(result, seed, tell, parts=BRIEF)
+    write_fields(result, folder / "fields.csv", BandSettings(resamples=0))
+    tell("grid")
+    return _write_rest(found, folder, tell)
+
+
+def _write_rest(found: Findings, folder: Path, tell: Progress) -> dict[str, Any]:
+    """The saved result, and the findings in numbers, which are returned."""
+    found.result.save(folder / SAVED)
     tell("save")
     record = found.record()
     (folder / "result.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-    return WrittenFolder(page, record)
+    return record
 
 
 def write_fields(result: Result, file: Path, bands: BandSettings) -> None:

@@ -101,7 +101,7 @@ def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress:
     if has_band(found.result) and bands.resamples:
         progress("band 1")
         for k in range(2, bands.resamples + 1):  # kept by the result: figures ask for all of them at once
-            found.result.resampled(k, bands.seed)
+            found.result.resampled(k, bands.seed, for_band=True)
             progress(f"band {k}")
     for label, make in (
         ("drift and diffusion", lambda: sections.fields(found.result, bands, truth)),

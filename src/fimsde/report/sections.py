@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
+from fimsde.analysis.band import band_size
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
@@ -66,11 +67,12 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
         )
     ]
     if has_band(result) and bands.resamples:
-        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed))
+        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
         blocks.append(
             Paragraph(
                 f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
                 f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
+                + _smaller(result)
                 + (f" {skipped} of the draws could not be estimated and do not count." if skipped else "")
             )
         )
@@ -83,6 +85,13 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
             ("diffusion along each axis", lambda: plots.plot(result, "diffusion", bands=bands, truth=truth)),
         )
     return Section("fields", "Drift and diffusion", tuple(blocks))
+
+
+def _smaller(result: Result) -> str:
+    """How draws of very long data are smaller than these."""
+    assert result.observations is not None, "bands need data"
+    size, num = band_size(result.observations), result.observations.num_transitions
+    return f" A draw has {size} of the {num} transitions, which the bands allow for." if size < num else ""
 
 
 def landscape(found: Findings) -> Section:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fimsde.data.observations import Observations
+from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.results.result import Refit, Result
@@ -48,7 +48,7 @@ def result(
 
 
 def estimate(
-    observations: Observations,
+    observations: Any,
     model: "FIMSDE | str | Path | None" = None,
     *,
     origin: Float[Array, " dim"] | Sequence[float] | None = None,
@@ -56,7 +56,7 @@ def estimate(
     """Estimate the stochastic differential equation behind the observations.
 
     Args:
-        observations: What `fimsde.read` returns.
+        observations: What `fimsde.read` returns, or a table or the name of a file, which it reads without options.
         model: A model, or the folder of its weights; by default the weights that come with the package.
         origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
             in the units of the data. Primed models use it; without it the place is averaged over.
@@ -66,7 +66,8 @@ def estimate(
     """
     from fimsde import estimation  # needs torch
 
-    return of_estimate(estimation.estimate_sde(observations, model, origin=origin), observations)
+    data = read(observations)
+    return of_estimate(estimation.estimate_sde(data, model, origin=origin), data)
 
 
 def of_estimate(sde: "EstimatedSDE", observations: Observations) -> Result:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
-from fimsde.analysis import check, density, exit_time, fixed_points, potential, readout
+from fimsde.analysis import density, exit_time, fixed_points, potential, readout
 from fimsde.analysis.band import Band, Redraws
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
-from fimsde.analysis.check import Checks
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
@@ -28,28 +27,31 @@ from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
+from fimsde.results.forecasts import Forecasts
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 
 if TYPE_CHECKING:
     from fimsde import Kind, Picture
+    from fimsde.analysis.check import Checks
 
-Locations = Float[Array, "queries dim"] | Float[Array, " queries"]
-FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"]
+Locations = Float[Array, "queries dim"] | Float[Array, " queries"] | Sequence[float] | Sequence[Sequence[float]] | float
+FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"] | Float64[Array, ""]
 Refit = Callable[[Observations, int], SDE]
 # where a formula without data is fitted: in all, per axis, on a line; by hand: bounds seconds
 _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Forecasts):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
 
-    Locations are arrays (queries, dim) in the units of the data; results have the same shape. If the state is a single
-    component, the shape (queries,) will do.
+    Locations are arrays (queries, dim) in the units of the data; fields have the same shape. A single location (dim,)
+    will do, and if the state is a single component, the shape (queries,) or a number. What has one number per location
+    (`inside`, `uncertainty`) has the shape (queries,), (1,) for a single one.
 
     Attributes:
         sde: The equation: an `EstimatedSDE`, a fitted baseline, a textbook system, two functions.
@@ -104,8 +106,7 @@ class Result:
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[FieldValues, FieldValues]:
         """Drift and diffusion without checks or warnings."""
-        drift, diffusion = fields_of(self.sde, x)
-        return np.asarray(drift, np.float64), np.asarray(diffusion, np.float64)
+        return tuple(np.asarray(part, np.float64) for part in fields_of(self.sde, x))  # type: ignore[return-value]
 
     def inside(self, x: Locations) -> Bool[Array, " queries"]:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`.
@@ -192,12 +193,17 @@ class Result:
         """
         return self._redraws.band(self, to_locations(x, self.dim), level, resamples, seed)
 
-    def resampled(self, resamples: int = 50, seed: int = 0) -> tuple[SDE | None, ...]:
-        """Estimates of redrawn data, the material of every band: draw i depends on (seed, i) alone. Kept.
+    def resampled(self, resamples: int = 50, seed: int = 0, *, for_band: bool = False) -> tuple[SDE | None, ...]:
+        """Estimates of redrawn data: draw i depends on (seed, i) alone. Kept.
 
         None for a draw that cannot be estimated, for instance because a component does not move in it.
+
+        Args:
+            resamples: How many.
+            seed: Seed of the draws.
+            for_band: The material of `band`: the same, but draws of very long data are smaller than these.
         """
-        return self._redraws.take(resamples, seed)
+        return self._redraws.take(resamples, seed, for_band=for_band)
 
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
         """States at which the drift vanishes, with their stability.
@@ -301,13 +307,15 @@ class Result:
             nodes = regular_grid(*to_box(box, self.dim, None), num)
         return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
 
-    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> Checks:
+    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> "Checks":
         """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
 
         Args:
             seed: Of the simulation behind the share of extrapolation.
             progress: Called with the name of every verdict.
         """
+        from fimsde.analysis import check  # scipy's statistics take a while to import
+
         refit = None if self.refit is None else partial(self._refitted, seed=0)
         return check.check(self, self._data("check"), self.inside, refit, seed, progress)
 

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from fimsde.data.columns import Column, guess, objections
+from fimsde.data.headers import EXCEL, PARQUET
 from fimsde.interface.app.show import plain
 from fimsde.interface.app.work import Upload
 from fimsde.interface.cli.table import Columns
-from fimsde.interface.columns import Column, guess, objections
 from fimsde.plots import BandSettings
 
 NO_PATH, NO_CLOCK = "one path", "none: a constant gap"
 MOST = 3  # components of a state: what the bundled model reads, the paper's three
-_SEPARATORS = {"comma": None, "semicolon": ";", "tab": "tab", "space": " "}
-_DECIMALS = {"point": None, "comma": ","}
+_SEPARATORS = {"by its lines": None, "comma": ",", "semicolon": ";", "tab": "tab", "space": " "}
+_DECIMALS = {"by its cells": None, "point": ".", "comma": ","}
 _MISSING = {"refuse the table": "error", "leave the observation out": "drop"}
 
 
@@ -45,7 +46,7 @@ def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
 
 
 def _format(upload: Upload) -> _Format:
-    is_csv = not upload.name.lower().endswith((".parquet", ".pq"))
+    is_csv = not upload.name.lower().endswith((*PARQUET, *EXCEL))
     with st.expander("How the file is written"):
         separator = _SEPARATORS[st.selectbox("Between the cells", _SEPARATORS)] if is_csv else None
         decimal = _DECIMALS[st.selectbox("Decimal sign", _DECIMALS)] if is_csv else None
@@ -76,7 +77,7 @@ def _columns(looks: tuple[Column, ...], form: _Format) -> Columns:
     left, right = st.columns(2)
     ids = 1 + names.index(guessed.path) if guessed.path is not None else 0
     path = left.selectbox("Column that tells paths apart", [NO_PATH, *names], index=ids)
-    unit = right.text_input("Unit of time (for dates: s, min, h, D)", "")
+    unit = right.text_input("Unit of time (for dates: s, min, h, D, month, year)", "")
     free = [name for name in names if name not in (time, path)]
     likely = [name for name in guessed.values if name in free]
     if len(likely) > MOST:

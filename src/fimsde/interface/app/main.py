@@ -12,7 +12,7 @@ from fimsde.interface.app.show import plain, show_section
 from fimsde.interface.app.work import ARCHIVE, LARGEST, Finished, Upload, run
 from fimsde.interface.cli.demo import DATA, demo_table
 
-TYPES = ["csv", "txt", "tsv", "parquet", "pq"]
+TYPES = ["csv", "txt", "tsv", "xlsx", "parquet", "pq"]
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _upload() -> Upload | None:
-    label = f"A CSV or Parquet table, one row per observation, at most {LARGEST} MB"
+    label = f"A CSV, Excel or Parquet table, one row per observation, at most {LARGEST} MB"
     given = st.file_uploader(label, type=TYPES)
     if given is not None:
         st.session_state["demo"] = None

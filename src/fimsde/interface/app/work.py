@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from fimsde.data import tables
+from fimsde.data.columns import Column, look
 from fimsde.errors import FimsdeError, InvalidObservationsError
 from fimsde.interface.cli.table import Columns, as_options, check_bands, join_names, read_table, to_separator
-from fimsde.interface.columns import Column, look
 from fimsde.plots import BandSettings
 from fimsde.report import Page
 from fimsde.report.folder import num_steps_of_folder, write_result

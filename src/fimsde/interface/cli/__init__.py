@@ -4,21 +4,51 @@ Exit codes: 0 done, 2 wrong input (one sentence says what), 130 interrupted, 1 a
 """
 
 import errno
+import gc
 import sys
 import warnings
+from importlib import import_module
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from fimsde.errors import DataWarning, FimsdeError
+from fimsde.errors import DataWarning, FimsdeError, GuessWarning
 
 _NO_PLACE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP),
 )
 _INTERRUPTED = "fimsde: interrupted"
+_COMMANDS = {  # in the order of the help: every day first; each is a function of the module of its name
+    name: f"fimsde.interface.cli.{'local_app' if name == 'app' else name}"
+    for name in (
+        *("estimate", "report", "simulate", "finetune", "compare", "check", "demo", "app"),
+        *("bench", "generate", "pretrain", "convert", "export", "info"),
+    )
+}
+# objects between two searches for garbage, most of which importing torch and matplotlib makes, and none of that is
+# garbage; benchmarks/startup.py: a third of the time of `import torch` are such searches
+_FEW_SEARCHES = 100_000
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True)
+
+class _Commands(TyperGroup):
+    """Commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them; None if there is none of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(cmd_name)(getattr(import_module(_COMMANDS[cmd_name]), cmd_name))
+        return typer.main.get_command(alone)
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -36,25 +66,13 @@ def _program(
     """The stochastic differential equation behind your time series, zero-shot."""
 
 
-def _register() -> None:
-    from fimsde.interface.cli.bench import bench
-    from fimsde.interface.cli.check import check
-    from fimsde.interface.cli.compare import compare
-    from fimsde.interface.cli.convert import convert
-    from fimsde.interface.cli.demo import demo
-    from fimsde.interface.cli.estimate import estimate
-    from fimsde.interface.cli.export import export
-    from fimsde.interface.cli.finetune import finetune
-    from fimsde.interface.cli.generate import generate
-    from fimsde.interface.cli.info import info
-    from fimsde.interface.cli.local_app import app as local_app
-    from fimsde.interface.cli.pretrain import pretrain
-    from fimsde.interface.cli.report import report
-    from fimsde.interface.cli.simulate import simulate
-
-    everyday = (estimate, report, simulate, finetune, compare, check, demo, local_app)
-    for command in (*everyday, bench, generate, pretrain, convert, export, info):
-        app.command()(command)
+def program() -> None:
+    """Run as a process of its own, which ends afterwards: nobody needs what it leaves in memory."""
+    gc.set_threshold(_FEW_SEARCHES)
+    try:
+        main()
+    finally:
+        gc.freeze()  # the interpreter searches all of it once more when it ends
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -86,7 +104,5 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
-    typer.echo(f"fimsde: warning: {message}", err=True)
-
-
-_register()
+    kind = "" if isinstance(message, GuessWarning) else "warning: "
+    typer.echo(f"fimsde: {kind}{message}", err=True)

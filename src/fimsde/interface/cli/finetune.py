@@ -34,6 +34,7 @@ def finetune(
 
     Example: fimsde finetune data.csv --time t --values x,y --path id --out tuned
     """
+    table.check_columns(data, columns)
     import torch
 
     from fimsde.train.finetune.config import FinetuneConfig

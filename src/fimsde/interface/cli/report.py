@@ -27,6 +27,7 @@ def report(
     Example: fimsde report result --out report.html --seed 1
     """
     table.check_bands(resamples, level)
+    table.check_source(source, columns)
     from fimsde.interface.cli.progress import bar
     from fimsde.plots import BandSettings
     from fimsde.report import SIGNATURE, find, make_page, num_steps

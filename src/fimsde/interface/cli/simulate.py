@@ -5,17 +5,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from fimsde.errors import ConfigError
 from fimsde.files.outputs import new_file
 from fimsde.files.spreadsheet import neutral
 from fimsde.interface.cli import table
-from fimsde.shapes import Array, Float64
 
 if TYPE_CHECKING:
     from fimsde.data.observations import Observations
+    from fimsde.shapes import Array, Float64
     from fimsde.simulate import Paths
 
 _SUBSTEPS = 4  # by hand: a quarter of the error of one Euler step, at four times the price
@@ -43,12 +42,12 @@ def simulate(
 
     Example: fimsde simulate result --paths 100 --duration 50 --step 0.1 --out paths.csv
     """
-    from fimsde.interface.cli.progress import Watched, bar
-    from fimsde.simulate import simulate as march
-    from fimsde.tabulate import table_around
-
     with new_file(out, overwrite=overwrite, inputs=[source], signature=_SIGNATURE) as file:
         result = table.open_result(source, columns, weights)
+        from fimsde.interface.cli.progress import Watched, bar
+        from fimsde.simulate import simulate as march
+        from fimsde.tabulate import table_around
+
         assert result.observations is not None, "an estimate has its data"
         starts = _starts(start, paths, result.observations, seed)
         times = _times(duration, step, result.observations)
@@ -61,7 +60,9 @@ def simulate(
     typer.echo(json.dumps(record) if as_json else sentence)
 
 
-def _starts(text: str | None, num: int, observations: "Observations", seed: int) -> Float64[Array, "paths dim"]:
+def _starts(text: str | None, num: int, observations: "Observations", seed: int) -> "Float64[Array, 'paths dim']":
+    import numpy as np
+
     if text is None:
         rows = np.random.default_rng(seed).integers(observations.num_points, size=num)
         return observations.values[rows]
@@ -77,7 +78,9 @@ def _starts(text: str | None, num: int, observations: "Observations", seed: int)
     return np.tile(state, (num, 1))
 
 
-def _times(duration: float | None, step: float | None, observations: "Observations") -> Float64[Array, " times"]:
+def _times(duration: float | None, step: float | None, observations: "Observations") -> "Float64[Array, ' times']":
+    import numpy as np
+
     from fimsde.data.transitions import to_transitions
 
     gap = float(f"{np.median(to_transitions(observations).dtau):.9g}") if step is None else step

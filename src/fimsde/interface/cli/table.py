@@ -4,7 +4,7 @@ import csv
 import functools
 import io
 import re
-import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fimsde.data.observations import Observations, read
-from fimsde.errors import CheckpointError, ConfigError, FimsdeError, InvalidObservationsError
+from fimsde.data.headers import check_file, check_header, check_named, column_names
+from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
+from fimsde.interface.cli.stages import stage
 
 if TYPE_CHECKING:
+    from fimsde.data.observations import Observations
     from fimsde.results.result import Result
 
-CLOCKS = ("t", "time")
 _PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
 
-Data = Annotated[Path, typer.Argument(help="CSV or Parquet table, one row per observation.", show_default=False)]
+Data = Annotated[Path, typer.Argument(help="CSV, TSV, Excel or Parquet, a row per observation.", show_default=False)]
 Source = Annotated[Path, typer.Argument(help="A folder made by `fimsde estimate`, or a table.", show_default=False)]
-Time = Annotated[str | None, typer.Option(help="Column of the times; default: one called t or time.")]
-Values = Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y; default: all others.")]
-PathColumn = Annotated[str | None, typer.Option("--path", help="Column that tells paths apart.")]
+Time = Annotated[str | None, typer.Option(help="Column of the times; default: guessed, and said.")]
+Values = Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y; default: all other numbers.")]
+PathColumn = Annotated[str | None, typer.Option("--path", help="Column that tells paths apart; default: guessed.")]
 Gap = Annotated[float | None, typer.Option(help="Constant time between rows, in place of --time.")]
-TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; for dates: s, min, h, D, ...")]
-Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: a comma.")]
-Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: a point.")]
+TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; for dates: s, min, h, D, month, ...")]
+Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: by its lines.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: by its cells.")]
 Missing = Annotated[str, typer.Option(help="Empty cells: 'error', or 'drop' the observation.")]
 Weights = Annotated[Path | None, typer.Option(help="Folder of another model; default: the bundled one.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
@@ -109,21 +110,50 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def read_table(file: Path, columns: Columns) -> Observations:
+def check_columns(file: Path, columns: Columns) -> None:
+    """Refuse columns that the first line of a table has not, before anything that takes long to import."""
+    check_file(file)
+    present = column_names(file, to_separator(columns.separator))
+    asked = [name for name in (columns.time, columns.path, *(columns.value_names() or ())) if name is not None]
+    if not present:
+        return
+    try:
+        check_header([name for name in present if not name.startswith("Unnamed: ")])
+        check_named(present, asked)
+    except InvalidObservationsError as error:
+        raise InvalidObservationsError(as_options(str(error))) from None
+
+
+def check_source(source: Path, columns: Columns) -> None:
+    """The same for a table or a result, which has no columns to name."""
+    if not source.is_dir():
+        check_columns(source, columns)
+
+
+def read_table(file: Path, columns: Columns) -> "Observations":
     """The observations in a table; errors speak of options of the command line."""
+    check_columns(file, columns)
+    stage(f"reading {file}")
+    from fimsde.data.observations import read
+
     separator = to_separator(columns.separator)
     try:
-        return read(
-            file,
-            time=columns.time or (_clock(file, separator) if columns.dt is None else None),
-            values=columns.value_names(),
-            path=columns.path,
-            dt=columns.dt,
-            time_unit=columns.time_unit,
-            separator=separator,
-            decimal=columns.decimal,
-            missing=columns.missing,  # type: ignore[arg-type]  # read checks it
-        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = read(
+                file,
+                time=columns.time,
+                values=columns.value_names(),
+                path=columns.path,
+                dt=columns.dt,
+                time_unit=columns.time_unit,
+                separator=separator,
+                decimal=columns.decimal,
+                missing=columns.missing,  # type: ignore[arg-type]  # read checks it
+            )
+        for said in caught:  # of options of the command line, too
+            warnings.warn(as_options(str(said.message)), said.category, stacklevel=2)
+        return found
     except InvalidObservationsError as error:
         raise InvalidObservationsError(as_options(str(error))) from error
 
@@ -140,10 +170,12 @@ def as_options(sentence: str) -> str:
 
 def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result":
     """The result in a folder, or the estimate of the observations in a table."""
-    from fimsde.results.make import estimate
-
     if not source.is_dir():
-        return estimate(read_table(source, columns), find_weights(weights))
+        observations = read_table(source, columns)
+        stage("estimating")
+        from fimsde.results.make import estimate
+
+        return estimate(observations, find_weights(weights))
     if columns.is_given() or weights is not None:
         raise ConfigError(f"{str(source)!r} is a result, which has its data and model. Leave the other options out.")
     from fimsde.report.folder import SAVED
@@ -178,47 +210,6 @@ def check_bands(resamples: int, level: float) -> None:
         raise ConfigError(
             f"--resamples is {resamples} and --level {level:g}; expected 0, or 2 and more, and a share between 0 and 1."
         )
-
-
-def _clock(file: Path, separator: str | None) -> str | None:
-    """The column called t or time; None if this is no text, about which reading it will say more."""
-    from fimsde.data.tables import column_names, listing  # pandas takes a while to import
-
-    head = column_names(file, separator)
-    found = [name for name in head if name.strip().lower() in CLOCKS]
-    if len(set(found)) == 1 or not head:
-        return found[0] if found else None
-    raise InvalidObservationsError(
-        f"{'more than one' if found else 'no'} column is called t or time; the columns are {listing(head)}. "
-        f"Name the column (--time) or the constant gap (--dt).{_hint(head) or _seems(file, separator)}"
-    )
-
-
-def _hint(head: list[str]) -> str:
-    """What the first line of a table gives away."""
-    for sign, name in ((";", ";"), ("\t", "tab"), (" ", " ")):
-        cells = head[0].strip().split(sign)
-        if len(head) == 1 and len(cells) > 1 and (sign != " " or cells[0].lower() in CLOCKS):
-            return f" The cells seem to be separated by another sign: try --separator '{name}'."
-    if all(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", name, re.IGNORECASE) for name in head):
-        return " The first line holds numbers: put a line with names above it."
-    return ""
-
-
-def _seems(file: Path, separator: str | None) -> str:
-    """What the columns look like, as options."""
-    from fimsde.data.tables import open_table
-    from fimsde.interface.columns import guess, look
-
-    try:
-        found = guess(look(open_table(file, None, None, separator, None)))
-    except FimsdeError:
-        return ""
-    if found.time is None or not found.values:
-        return ""
-    options = {"--time": found.time, "--path": found.path, "--values": join_names(found.values[:3])}
-    words = [word for option, name in options.items() if name for word in (option, name)]
-    return f" It looks like {shlex.join(words)}."
 
 
 def _as_option(match: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from fimsde.data.arrays import is_missing
 from fimsde.data.tables import Table, begins_with_number
 from fimsde.shapes import Array, Float64, Int, Shaped
 
@@ -58,6 +59,7 @@ class Column:
     kind: Literal["number", "date", "text"]
     order: Float64[Array, " rows"]  # numbers or dates, NaN where there is none
     groups: Rows  # equal numbers for equal cells, -1 where there is none
+    example: str = ""  # the first cell of a text
 
     @cached_property
     def words(self) -> list[str]:
@@ -74,6 +76,11 @@ class Column:
         """Whether the name speaks of time and of nothing else."""
         others = [word for word in self.words if not _OF_CLOCKS.fullmatch(word)]
         return self.mentions_time and all(_BESIDE_CLOCKS.fullmatch(word) for word in others)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it has no name, as the row numbers have that pandas writes."""
+        return self.name.startswith("Unnamed: ")
 
     @property
     def is_named_id(self) -> bool:
@@ -174,10 +181,45 @@ def objections(columns: Sequence[Column], time: str | None, path: str | None, va
     return found
 
 
+def doubt_about(columns: Sequence[Column], found: Guess, path: str | None = None) -> str | None:
+    """Why a guess of the time is not to be trusted without being asked for; None if it is."""
+    by_name = {column.name: column for column in columns}
+    ids = by_name.get(path or found.path or "")
+    called = next((c for c in columns if c.kind == "text" and c.is_named_clock and c.example), None)
+    if called is not None and (found.time is None or not by_name[found.time].is_named_clock):
+        return (
+            f"{called.name!r} is called like a time, but {called.example[:40]!r} is neither a number nor a date in ISO "
+            "form such as 2024-01-31"
+        )
+    if found.time is None:
+        return found.reasons[0].removeprefix("time: ").removesuffix(", so rows are taken as equally spaced")
+    clock = by_name[found.time]
+    rivals = [c for c in columns if c.is_named_clock and c.kind != "text" and c.backward(ids) < _MOSTLY]
+    if clock.is_named_clock and len(rivals) > 1:
+        return f"{' and '.join(repr(c.name) for c in rivals[:3])} are all called like a time"
+    if clock.is_counter and not clock.mentions_time:
+        return f"{clock.name!r} numbers the rows, and nothing says how far apart they are in time"
+    if not _looks_like_clock(clock, ids):
+        return f"{clock.name!r} may be the time, because it increases, but nothing else says so"
+    return None
+
+
+def paths_for(columns: Sequence[Column], clock: Column | None) -> Column | None:
+    """The column that is called like path ids and within whose values a clock increases; None if there is none."""
+    ids = [c for c in columns if c is not clock and c.is_named_id and not c.mentions_time and c.num_values > 1]
+    if clock is None:
+        return ids[0] if ids else None
+    return _paths_of(clock, ids, ())
+
+
 def _look(table: Table, name: str) -> Column:
     series = table.frame.get_column(name)
     cells = series.to_numpy()
-    groups = pd.factorize(cells)[0].astype(int)
+    cells = cells.astype(cells.dtype.newbyteorder("="), copy=False)
+    try:
+        groups = pd.factorize(cells)[0].astype(int)
+    except TypeError:  # lists and the like, about which reading them says more
+        groups = np.full(len(cells), -1)
     if cells.dtype.kind in "fiu":
         return Column(name, "number", cells.astype(float), groups)
     if cells.dtype.kind in "mM":
@@ -187,7 +229,8 @@ def _look(table: Table, name: str) -> Column:
     dates = pd.to_datetime(pd.Series(cells), format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
     if dates.notna().sum() > len(dates) / 2:
         return Column(name, "date", _seconds(dates), groups)
-    return Column(name, "text", np.full(len(cells), np.nan), groups)
+    first = next((str(cell) for cell in cells if not is_missing(cell)), "")
+    return Column(name, "text", np.full(len(cells), np.nan), groups, first)
 
 
 def _parsed(cells: Shaped[Array, " rows"]) -> Float64[Array, " rows"]:
@@ -254,7 +297,7 @@ def _may_be_clock(column: Column, path: Column | None) -> bool:
 
 
 def _can_be_state(column: Column, path: Column | None, clock: Column | None) -> bool:
-    if column.kind != "number" or column.is_named_id or column.name.startswith("Unnamed: "):
+    if column.kind != "number" or column.is_named_id or column.is_unnamed:
         return False
     if _speaks_of_time(column, path) or column.is_counter or column.is_still(path):
         return False

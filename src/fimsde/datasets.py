@@ -1,0 +1,73 @@
+"""Real series from packages that are installed: read where they are, never copied."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fimsde.data.observations import Observations, read
+from fimsde.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class _Series:
+    about: str
+    read: Callable[[], Observations]
+
+
+def load(name: str) -> Observations:
+    """A real series as observations, with units.
+
+    Args:
+        name: One of `names()`: "el-nino" (sea surface temperature off Peru, monthly), "sunspots" (yearly numbers) or
+            "co2" (at Mauna Loa, weekly; weeks without a measurement are absent). All three come with statsmodels, the
+            extra `datasets`.
+    """
+    if name not in _SERIES:
+        raise ConfigError(f"there is no data set {name!r}; choose one of {', '.join(_SERIES)}.")
+    return _SERIES[name].read()
+
+
+def names() -> dict[str, str]:
+    """Names of the data sets, each with what it is."""
+    return {name: series.about for name, series in _SERIES.items()}
+
+
+def _of_statsmodels(name: str) -> "pd.DataFrame":
+    try:
+        from statsmodels import datasets
+    except ImportError:
+        raise ConfigError(
+            "this data set comes with statsmodels, which is not installed. Install the extra: pip install "
+            "'fimsde[datasets]'."
+        ) from None
+    return getattr(datasets, name).load_pandas().data
+
+
+def _el_nino() -> Observations:
+    table = _of_statsmodels("elnino")  # a row per year, a column per month
+    years, months = table["YEAR"].to_numpy(), table.drop(columns="YEAR").to_numpy(np.float64)
+    times = (years[:, None] + np.arange(12) / 12).ravel()
+    return read(months.ravel(), times=times, names=["sea surface temperature (°C)"], time_unit="year", missing="drop")
+
+
+def _sunspots() -> Observations:
+    table = _of_statsmodels("sunspots")
+    return read(table["SUNACTIVITY"].to_numpy(), times=table["YEAR"].to_numpy(), names=["sunspots"], time_unit="year")
+
+
+def _co2() -> Observations:
+    table = _of_statsmodels("co2")
+    days = table.index.to_numpy()
+    return read(table["co2"].to_numpy(), times=days, names=["CO2 (ppm)"], time_unit="year", missing="drop")
+
+
+_SERIES = {
+    "el-nino": _Series("monthly sea surface temperature off Peru, 1950 to 2010 (NOAA, by statsmodels)", _el_nino),
+    "sunspots": _Series("yearly number of sunspots, 1700 to 2008 (by statsmodels)", _sunspots),
+    "co2": _Series("weekly CO2 at Mauna Loa, 1958 to 2001 (Keeling and Whorf, by statsmodels)", _co2),
+}
