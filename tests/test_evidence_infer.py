@@ -79,14 +79,14 @@ def test_on_nearly_deterministic_data_an_oscillator_is_found(settings):
 
 @pytest.mark.parametrize("noise", [0.0, 0.15], ids=["clean", "noisy"])
 def test_the_slope_of_an_ornstein_uhlenbeck_process_is_unbiased(noise):
-    """Mean of 40 data sets of 4000 observations; the bias of maximum likelihood, 4 / T = 0.01, is a third of its error.
+    """Mean of 24 data sets of 3000 observations; the bias of maximum likelihood, 4 / T, is half its standard error.
 
     Kramers-Moyal least squares on the same noisy data are the negative control.
     """
-    data = [as_observations(ou_data(4000, seed, noise)) for seed in range(40)]
+    data = [as_observations(ou_data(3000, seed, noise)) for seed in range(24)]
     found = np.array([slope(fit(obs, AUTO)) for obs in data])
     assert stats.ttest_1samp(found, -THETA).pvalue > FALSE_ALARM, found.mean()
-    exact_error = np.sqrt(2 * THETA / 400)  # of maximum likelihood without noise
+    exact_error = np.sqrt(2 * THETA / 300)  # of maximum likelihood without noise
     assert found.std() < 2 * exact_error
     if noise:
         moments = [slope(kramers_moyal.fit(obs, kramers_moyal.POLYNOMIAL, 0)) for obs in data[:10]]
@@ -94,24 +94,26 @@ def test_the_slope_of_an_ornstein_uhlenbeck_process_is_unbiased(noise):
 
 
 def test_noise_and_diffusion_are_found_to_a_few_per_cent():
-    found = [fit(as_observations(ou_data(4000, seed, 0.15)), AUTO) for seed in range(20)]
+    """Standard deviations of one data set are 4 and 6 %; means of 16 miss by five standard errors in 1e-6 of runs."""
+    found = [fit(as_observations(ou_data(4000, seed, 0.15, gap=0.02)), AUTO) for seed in range(16)]
     noise = np.array([sde.noise_std[0] for sde in found]) ** 2 / 0.15**2
     rate = np.array([sde.diffusion(np.zeros((1, 1)))[0, 0] for sde in found]) ** 2 / RATE
-    assert noise.mean() == pytest.approx(1.0, abs=0.03)
-    assert np.abs(noise - 1).max() < 0.2
-    assert rate.mean() == pytest.approx(1.0, abs=0.05)
+    assert noise.mean() == pytest.approx(1.0, abs=0.05)
+    assert np.abs(noise - 1).max() < 0.25
+    assert rate.mean() == pytest.approx(1.0, abs=0.08)
 
 
 def test_errors_fall_with_the_root_of_the_number_of_observations():
-    """A double well, whose drift is no simple one: slopes of twelve seeds, whose t-interval is about -1/2."""
+    """A double well, 24 paths: the interval of their mean slope is around -1/2 and excludes zero and -1."""
     truth = FunctionSDE(1, lambda x: 2 * x - 2 * x**3, lambda x: np.full_like(x, 0.9))
-    numbers, x = np.array([500, 2000, 8000]), np.linspace(-1.2, 1.2, 13)[:, None]
+    numbers, x = np.array([400, 1200, 3600]), np.linspace(-1.2, 1.2, 13)[:, None]
+    paths = simulate(truth, np.ones((24, 1)), np.arange(numbers[-1]) * 0.1, substeps=10, seed=0).values
     slopes = []
-    for seed in range(12):
-        path = simulate(truth, np.ones((1, 1)), np.arange(numbers[-1]) * 0.1, substeps=20, seed=seed).values[0]
-        errors = [np.sqrt(np.mean((fit(read(path[:n], dt=0.1), AUTO).drift(x) - truth.drift(x)) ** 2)) for n in numbers]
+    for path in paths:
+        found = [fit(read(path[:n], dt=0.1), AUTO).drift(x) for n in numbers]
+        errors = [np.sqrt(np.mean((drift - truth.drift(x)) ** 2)) for drift in found]
         slopes.append(stats.linregress(np.log(numbers), np.log(errors)).slope)
-    check_slopes(slopes, -0.5, 0.5)
+    check_slopes(slopes, -0.5, 0.45)
 
 
 def test_the_hypotheses_of_a_linear_drift_and_constant_noise_carry_the_weight():
