@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from checks import check_slopes
+from checks import check_slope
 from fimsde.bank.windows import Series, to_series
 from fimsde.baselines import kramers_moyal
 from fimsde.data.normalise import fit_normaliser
@@ -79,17 +79,17 @@ def test_on_nearly_deterministic_data_an_oscillator_is_found(settings):
 
 @pytest.mark.parametrize("noise", [0.0, 0.15], ids=["clean", "noisy"])
 def test_the_slope_of_an_ornstein_uhlenbeck_process_is_unbiased(noise):
-    """Mean of 24 data sets of 3000 observations; the bias of maximum likelihood, 4 / T, is half its standard error.
+    """Mean of 16 data sets of 3000 observations; the bias of maximum likelihood, 4 / T, is half its standard error.
 
     Kramers-Moyal least squares on the same noisy data are the negative control.
     """
-    data = [as_observations(ou_data(3000, seed, noise)) for seed in range(24)]
+    data = [as_observations(ou_data(3000, seed, noise)) for seed in range(16)]
     found = np.array([slope(fit(obs, AUTO)) for obs in data])
     assert stats.ttest_1samp(found, -THETA).pvalue > FALSE_ALARM, found.mean()
     exact_error = np.sqrt(2 * THETA / 300)  # of maximum likelihood without noise
     assert found.std() < 2 * exact_error
     if noise:
-        moments = [slope(kramers_moyal.fit(obs, kramers_moyal.POLYNOMIAL, 0)) for obs in data[:10]]
+        moments = [slope(kramers_moyal.fit(obs, kramers_moyal.POLYNOMIAL, 0)) for obs in data]
         assert stats.ttest_1samp(moments, -THETA).pvalue < FALSE_ALARM
 
 
@@ -104,16 +104,15 @@ def test_noise_and_diffusion_are_found_to_a_few_per_cent():
 
 
 def test_errors_fall_with_the_root_of_the_number_of_observations():
-    """A double well, 24 paths: the interval of their mean slope is around -1/2 and excludes zero and -1."""
+    """A double well, 12 paths: the slope has a standard error of 0.07. It is -0.6 as yet: of few data priors decide."""
     truth = FunctionSDE(1, lambda x: 2 * x - 2 * x**3, lambda x: np.full_like(x, 0.9))
-    numbers, x = np.array([400, 1200, 3600]), np.linspace(-1.2, 1.2, 13)[:, None]
-    paths = simulate(truth, np.ones((24, 1)), np.arange(numbers[-1]) * 0.1, substeps=10, seed=0).values
-    slopes = []
-    for path in paths:
-        found = [fit(read(path[:n], dt=0.1), AUTO).drift(x) for n in numbers]
-        errors = [np.sqrt(np.mean((drift - truth.drift(x)) ** 2)) for drift in found]
-        slopes.append(stats.linregress(np.log(numbers), np.log(errors)).slope)
-    check_slopes(slopes, -0.5, 0.45)
+    numbers, x = np.array([600, 1800, 5400]), np.linspace(-1.2, 1.2, 13)[:, None]
+    paths = simulate(truth, np.ones((12, 1)), np.arange(numbers[-1]) * 0.1, substeps=10, seed=0).values
+    errors = [
+        np.sqrt(np.mean([(fit(read(path[:n], dt=0.1), AUTO).drift(x) - truth.drift(x)) ** 2 for path in paths]))
+        for n in numbers
+    ]
+    check_slope(numbers, errors, -0.5, 0.45)
 
 
 def test_the_hypotheses_of_a_linear_drift_and_constant_noise_carry_the_weight():

@@ -19,7 +19,7 @@ PULL = np.array([[-1.0, 0.6, 0.0], [-0.5, -0.8, 0.3], [0.2, 0.0, -1.2]])
 OF_THE_FACTOR = 2e-3
 
 
-def make_paths(dim, noise, lengths=(150, 110, 180), seed=0):
+def make_paths(dim, noise, lengths=(90, 60, 120), seed=0):
     """A damped cubic with units of its own in every component, on irregular dyadic times, and noise."""
     pull = PULL[:dim, :dim]
     truth = FunctionSDE(dim, lambda x: x @ pull.T - 0.4 * x**3, lambda x: 0.6 + 0.1 * np.tanh(x))

@@ -102,7 +102,7 @@ def test_an_unknown_origin_is_integrated_over():
     data = information(np.array([[-0.9], [1.5], [0.0]]), 2, num=200)
     width = np.array([2.0])
     found = sparse_posteriors(data, 2, PRIORS, width, (1.0,), None, NONE[:1])
-    places = np.linspace(-2.25, 2.25, 2001)
+    places = np.linspace(-2.25, 2.25, 601)
     for p, prior in enumerate(PRIORS):
         parts = [enumerated(data.matrix[0], data.right[0], 2, prior, 2.0, 1.0, np.array([o])) for o in places]
         logs = np.array([value for value, _ in parts])
@@ -119,7 +119,7 @@ def test_two_components_share_an_unknown_origin():
     truth = np.array([[0.8, -0.5], [-1.0, 0.0], [0.0, -1.0]])
     data, width, few = information(truth, 1, num=30, noise=0.6), np.array([2.0, 2.0]), SparsePrior("few", 0.1, (0, 1))
     found = sparse_posteriors(data, 1, [few], width, (1.0,), None, NONE)
-    axis = np.linspace(-2.25, 2.25, 46)
+    axis = np.linspace(-2.25, 2.25, 41)
     places = np.array([o for o in product(axis, repeat=2) if np.hypot(*o) <= 3.0])
     parts = [[enumerated(data.matrix[c], data.right[c], 1, few, 2.0, 1.0, o) for c in range(2)] for o in places]
     logs = np.array([[value for value, _ in both] for both in parts])
