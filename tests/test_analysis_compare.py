@@ -142,3 +142,14 @@ def test_by_default_all_quick_methods_are_compared():
     assert isinstance(comparison, Comparison)
     assert {s.method for s in comparison.scores} >= {"kramers-moyal", "bisde", "sparsegp"}
     assert all(s.likelihood is not None for s in comparison.scores)
+
+
+def test_the_true_equation_was_ranked_last_on_noisy_data():
+    """One that takes measurement noise for diffusion makes single steps likelier, but not paths."""
+    clean = observe(num=4000, dt=0.02)
+    noisy = fimsde.read(clean.values + 0.1 * np.random.default_rng(1).standard_normal(clean.values.shape), dt=0.02)
+    blind = FunctionSDE(1, OU.drift, lambda x: np.full_like(x, np.sqrt(0.49 + 2 * 0.01 / 0.02)))
+    found = compare(noisy, [given("blind", blind), TRUTH])
+    assert [s.method for s in found.scores] == ["truth", "blind"]
+    assert score(found, "truth").likelihood > score(found, "blind").likelihood + 0.02
+    assert score(found, "truth").noise_std[0] == pytest.approx(0.1, rel=0.1)

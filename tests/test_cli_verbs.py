@@ -116,7 +116,9 @@ def test_an_existing_folder_is_kept_and_the_sentence_says_how_to_replace_it(fold
 
 def test_a_saved_result_is_checked_reported_and_described(folder, tmp_path):
     verdicts = json.loads(run("check", folder / "result", "--json").out)
-    assert {"name", "status", "number", "sentence", "next_step"} == set(verdicts["verdicts"][0])
+    assert {"name", "status", "number", "sentence", "next_step", "group", "p_value", "wider", "because"} == set(
+        verdicts["verdicts"][0]
+    )
     page = tmp_path / "again.html"
     assert run("report", folder / "result", "--out", page, "--resamples", "0").code == 0
     assert "height" in page.read_text()
@@ -181,7 +183,9 @@ def test_two_components_are_read_by_their_names_and_checked(tmp_path):
     file = write_csv(tmp_path / "data.csv", ["t", "x", "y"], rows)
     found = run("check", file, "--values", "y,x", "--json")
     assert found.code == 0, found.err
-    assert {"name", "status", "number", "sentence", "next_step"} == set(json.loads(found.out)["verdicts"][0])
+    assert {"name", "status", "number", "sentence", "next_step", "group", "p_value", "wider", "because"} == set(
+        json.loads(found.out)["verdicts"][0]
+    )
     assert list(json.loads(run("info", file, "--values", "y,x", "--json").out)["components"]) == ["y", "x"]
 
 

@@ -325,3 +325,15 @@ def test_of_very_many_paths_a_smaller_draw_has_the_share_of_them():
     obs = observe(num=10, num_paths=300)
     drawn = resample(obs, np.random.default_rng(0), obs.num_transitions // 10)
     assert drawn.num_paths == 30
+
+
+def test_the_score_is_the_likelihood_of_whole_paths_per_step_and_component():
+    ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7, dim=2)
+    clean = fimsde.simulate(ou, np.zeros((1, 2)), 0.02 * np.arange(3000), substeps=10, seed=3).values[0]
+    obs = fimsde.read(clean + 0.1 * np.random.default_rng(4).standard_normal(clean.shape), dt=0.02)
+    result = fimsde.result(ou, obs)
+    np.testing.assert_allclose(result.noise_std, 0.1, rtol=0.15)
+    assert result.score(obs) == pytest.approx(result.log_likelihood(obs) / (2999 * 2))
+    assert result.score(obs) > result.score(obs, noise_std=np.zeros(2)) + 0.1
+    assert result.score(obs) > fimsde.result(OrnsteinUhlenbeck(1.5, 0.8, 2), obs).score(obs)
+    assert np.all(fimsde.result(ou).noise_std == 0)

@@ -126,7 +126,8 @@ def test_a_sentence_listed_a_hundred_thousand_columns(tmp_path, capsys):
     names = [f"column_{i}" for i in range(100_000)]
     assert listing(names).endswith("'column_5' and 99994 more")
     assert listing(names[:3]) == "'column_0', 'column_1', 'column_2'"
-    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), ",".join(["1"] * len(names))]))
+    rows = [",".join([str(k)] * len(names)) for k in range(3)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), *rows]))
     assert "99994 more" in refused(capsys, "info", tmp_path / "wide.csv")
 
 

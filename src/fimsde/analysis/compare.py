@@ -1,4 +1,4 @@
-"""All methods on one data set: how probable they make steps they have not seen, how alike their paths are, how long.
+"""All methods on one data set: how probable they make data they have not seen, how alike their paths are, how long.
 
 A fifth of the data is held out: whole paths if there are enough, else the end of every path. Scores are for steps and
 pieces of the held-out part only. A method that fails is listed with the reason and has no scores.
@@ -15,6 +15,8 @@ import numpy as np
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, DataWarning
+from fimsde.filter.kalman import innovations, tabulated
+from fimsde.filter.noise import fit_noise
 from fimsde.methods import Method, find_method
 from fimsde.metrics.likelihood import transition_likelihood
 from fimsde.metrics.mmd import mmd
@@ -37,13 +39,15 @@ class MethodScore:
     Attributes:
         method: Name of the method.
         title: Name for tables.
-        likelihood: Mean log density of held-out steps, per step and component, in the units of the data; larger is
-            better. Minus infinity if a step is impossible under the equation; None if the method failed.
+        likelihood: Mean log density of held-out observations given those before them, per step and component, in the
+            units of the data; larger is better. Minus infinity if a step is impossible under the equation; None if the
+            method failed.
         mmd: Squared discrepancy between held-out and simulated pieces of paths, about 0 for a perfect method; None if
             it failed, if simulated paths diverged, or if there are too few held-out data.
         p_value: Small values speak against the simulated paths.
         seconds: CPU time of the fit.
         failure: What went wrong; None if nothing did.
+        noise_std: Measurement noise beside the equation, per component: the most likely for the data it was fitted to.
         num_impossible: Held-out steps that the equation excludes: its variance rate is negative or zero there, or so
             small that the step is more than 38 standard deviations away.
     """
@@ -56,6 +60,7 @@ class MethodScore:
     seconds: float
     failure: str | None
     num_impossible: int = 0
+    noise_std: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,10 +167,28 @@ def _score(
             seconds = time.process_time() - before
             return MethodScore(method.name, method.title, None, None, None, seconds, f"{type(error).__name__}: {error}")
         seconds = time.process_time() - before
-        steps = transition_likelihood(sde, held_out)
+        likelihood, num_impossible, noise = _likelihood_of(sde, kept, held_out)
         value, p_value, failure = (None, None, None) if pieces is None else _discrepancy(sde, pieces, kept, seed)
-    likelihood = -np.inf if steps.num_impossible else steps.mean
-    return MethodScore(method.name, method.title, likelihood, value, p_value, seconds, failure, steps.num_impossible)
+    return MethodScore(
+        method.name, method.title, likelihood, value, p_value, seconds, failure, num_impossible, tuple(noise.tolist())
+    )
+
+
+def _likelihood_of(sde: SDE, kept: Observations, held_out: Observations) -> tuple[float, int, Float64[Array, " dim"]]:
+    """Mean log density by a filter, number of impossible steps, and the measurement noise of the data that were fitted.
+
+    Every equation is given the measurement noise that makes the data it was fitted to most likely: without it, the one
+    that takes noise for diffusion would win on noisy data. Where there is none, a step may be impossible.
+    """
+    none = np.zeros(sde.dim)
+    steps = transition_likelihood(sde, held_out)
+    if steps.num_invalid or transition_likelihood(sde, kept).num_invalid:
+        return -np.inf, max(steps.num_impossible, 1), none
+    noise = fit_noise(tabulated(sde, kept), kept, scales=False).std
+    if not noise.any() and steps.num_impossible:
+        return -np.inf, steps.num_impossible, none
+    found = innovations(tabulated(sde, held_out), held_out, noise)
+    return float(found.likelihood.mean()) / sde.dim, 0, noise
 
 
 def _discrepancy(

@@ -12,6 +12,7 @@ import numpy as np
 
 from fimsde.analysis.box import Supported
 from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
@@ -74,7 +75,8 @@ class Replay:
 def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) -> Replay:
     """Simulate an equation on the grid of its data.
 
-    Long paths are replayed in part and of very many paths some, so that it takes seconds.
+    Long paths are replayed in part and of very many paths some, so that it takes seconds. Measurement noise that the
+    data have is added to simulated states, too.
 
     Args:
         result: An equation with observations.
@@ -87,18 +89,44 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
         )
     if replicates < 2:
         raise ConfigError(f"replicates is {replicates}; expected at least 2, so that their spread can be seen.")
-    cost = 2 ** min(result.dim - 1, _MOST_HALVINGS)
-    most = _MOST_POINTS // cost
-    observed = _part(result.observations, _LONGEST // cost, most // 2)
-    replicates = max(2, min(replicates, most // observed.num_points))
+    observed, replicates = _bounded(result.observations, replicates)
     sde, table_error = table_around(result, observed)
+    noise_std = np.zeros(result.dim) + getattr(result, "noise_std", 0.0)
+    substeps = 1 if sde is result else _SUBSTEPS
+    return replay_on(sde, observed, noise_std, replicates, seed, substeps=substeps, table_error=table_error)
+
+
+def replay_on(
+    sde: SDE,
+    observations: Observations,
+    noise_std: Float64[Array, " dim"],
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    *,
+    substeps: int = _SUBSTEPS,
+    table_error: float = 0.0,
+) -> Replay:
+    """Simulate an equation on the grid of data, and add the measurement noise that these have.
+
+    Args:
+        sde: The equation, quick to evaluate.
+        observations: The data.
+        noise_std: Standard deviation of the measurement noise, per component.
+        replicates, seed: As for `replay`.
+        substeps: Per gap.
+        table_error: Of the equation, if it is a table.
+    """
+    observed, replicates = _bounded(observations, replicates)
     starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
     grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
     low, high = observed.box(_FAR)
     reach = float(np.max(np.abs([low, high])))
-    paths = simulate(sde, starts, grids, substeps=1 if sde is result else _SUBSTEPS, seed=seed, limit=reach)
+    paths = simulate(sde, starts, grids, substeps=substeps, seed=seed, limit=reach)
     known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
-    values = known.reshape(replicates, observed.num_points, result.dim)
+    values = known.reshape(replicates, observed.num_points, sde.dim)
+    noise = np.random.default_rng([seed, 2]).standard_normal(values.shape)
+    noise[:, observed.path_starts[:-1]] = 0.0  # starts are observed ones, noise included
+    values = values + noise_std * noise
     lags = np.arange(_num_lags(observed))
     return Replay(
         observed=observed,
@@ -111,6 +139,14 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
         correlation=np.stack([autocorrelation(v, observed.path_starts, len(lags)) for v in values]),
         table_error=table_error,
     )
+
+
+def _bounded(observations: Observations, replicates: int) -> tuple[Observations, int]:
+    """As much of the data, and as many replicates, as take seconds."""
+    cost = 2 ** min(observations.dim - 1, _MOST_HALVINGS)
+    most = _MOST_POINTS // cost
+    observed = _part(observations, _LONGEST // cost, most // 2)
+    return observed, max(2, min(replicates, most // observed.num_points))
 
 
 def autocorrelation(

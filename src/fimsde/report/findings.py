@@ -86,6 +86,7 @@ class Findings:
         if isinstance(r := self.replay, Replay):
             yield "simulated", {"paths": r.num_simulated, "diverged": r.num_diverged}
         if isinstance(self.checks, Checks):
+            yield "summary", self.checks.summary
             yield "verdicts", [verdict.record() for verdict in self.checks]
         if isinstance(e := self.equation, Equation):
             yield (

@@ -131,14 +131,15 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
 
 def summary(record: dict[str, Any]) -> str:
     """The findings in a few lines."""
-    lines = [f"{record['observations']} observations in {record['paths']} path(s): {', '.join(record['names'])}"]
+    lines = [record["summary"]] if "summary" in record else []
+    lines.append(f"{record['observations']} observations in {record['paths']} path(s): {', '.join(record['names'])}")
     if "equation" in record:
         lines.append(record["equation"]["text"])
     for point in record.get("fixed_points", []):
         lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
     if "fixed_points_compared" in record.get("equation", {}):
         lines.append(record["equation"]["fixed_points_compared"])
-    doubts = [v for v in record.get("verdicts", []) if v["status"] != "good"]
+    doubts = [v for v in record.get("verdicts", []) if v["status"] != "good" and not v["because"]]
     lines += [f"{v['status']}: {v['name']}: {v['sentence']} {v['next_step']}".rstrip() for v in doubts]
     lines += record["remarks"]
     return "\n".join(lines)

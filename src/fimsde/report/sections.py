@@ -6,6 +6,7 @@ from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.band import band_size
+from fimsde.analysis.check import Verdict
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
@@ -144,8 +145,23 @@ def verdicts(found: Findings) -> Section:
     """What the checks say."""
     if isinstance(checks := found.checks, str):
         return Section("verdicts", "Verdicts", (Note("caution", checks),))
-    notes = [Note(v.status, f"{_sentence(v.sentence)} {v.next_step}".strip(), _sentence(v.name)) for v in checks]
+    notes = [Note(v.status, _verdict_text(v), _sentence(v.name)) for v in checks]
     return Section("verdicts", "Verdicts", tuple(notes))
+
+
+def light(found: Findings) -> Section:
+    """All verdicts in one light and one sentence, on top of the page."""
+    if isinstance(checks := found.checks, str):
+        return Section("light", "In one sentence", (Note("caution", checks),))
+    sentence = checks.summary.removeprefix(f"{checks.status}: ")
+    return Section("light", "In one sentence", (Note(checks.status, _sentence(sentence)),))
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    """What was found, what explains it, and what to do; advice belongs to causes."""
+    if verdict.because:
+        return f"{_sentence(verdict.sentence)} Explained by the verdict on {verdict.because}."
+    return f"{_sentence(verdict.sentence)} {verdict.next_step}".strip()
 
 
 def equation(found: Findings) -> Section:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,13 @@ from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
 from fimsde.results.forecasts import Forecasts
+from fimsde.results.judged import Judged
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 
 if TYPE_CHECKING:
     from fimsde import Kind, Picture
-    from fimsde.analysis.check import Checks
 
 Locations = Float[Array, "queries dim"] | Float[Array, " queries"] | Sequence[float] | Sequence[Sequence[float]] | float
 FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"] | Float64[Array, ""]
@@ -44,7 +44,7 @@ _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Forecasts):
+class Result(Judged, Forecasts):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
@@ -306,18 +306,6 @@ class Result(Forecasts):
             num = nodes_per_axis(self.dim, _NODES, _MOST_NODES, _ALONE)
             nodes = regular_grid(*to_box(box, self.dim, None), num)
         return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
-
-    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> "Checks":
-        """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
-
-        Args:
-            seed: Of the simulation behind the share of extrapolation.
-            progress: Called with the name of every verdict.
-        """
-        from fimsde.analysis import check  # scipy's statistics take a while to import
-
-        refit = None if self.refit is None else partial(self._refitted, seed=0)
-        return check.check(self, self._data("check"), self.inside, refit, seed, progress)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the result into a new folder, without pickle; `fimsde.load` reads it.

@@ -55,7 +55,8 @@ def _results(finished: Finished) -> None:
     with st.container(horizontal=True):
         _download(finished, "report.html", "Download the report")
         _download(finished, ARCHIVE, "Download everything")
-    sections = finished.page.sections
+    light, *sections = finished.page.sections
+    show_section(light)
     *tabs, files = st.tabs([*(section.anchor.capitalize() for section in sections), "Files"])
     for tab, section in zip(tabs, sections, strict=True):
         with tab:

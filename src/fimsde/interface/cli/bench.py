@@ -20,7 +20,7 @@ def bench(
         str,
         typer.Argument(
             help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; wide, gallery, "
-            "noisy-cubic or bursts."
+            "noisy-cubic, bursts or verdicts."
         ),
     ],
     methods: Annotated[
@@ -72,6 +72,9 @@ def bench(
     from fimsde.files.place import check_place
     from fimsde.methods import named
 
+    if experiment == "verdicts":
+        _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
+        return
     if experiment in SUITES:
         refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
         _refuse(experiment, refused | {"--workers": workers > 1})
@@ -104,7 +107,7 @@ def bench(
         )
         return
     if experiment not in EXPERIMENTS:
-        names = ", ".join((*EXPERIMENTS, *SUITES, "wide"))
+        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts"))
         raise ConfigError(f"unknown experiment {experiment!r}; choose from {names}.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
@@ -156,6 +159,22 @@ def bench(
     if figures_out:
         save_figures(experiment, cells, chosen, figures_out, systems=wanted, seed=seed, quick=quick)
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
+
+
+def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, as_json: bool) -> None:
+    """False alarms of the verdicts, and how often each way to be wrong is named."""
+    from dataclasses import asdict
+
+    from fimsde.benchmark.verdicts import kinds, run, table
+    from fimsde.interface.cli.progress import bar
+
+    found = []
+    with bar(len(kinds(quick=quick)), "verdicts") as tell:
+        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick):
+            found.append((kind, outcomes))
+            tell(kind.name)
+    cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
+    typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
 
 
 def _refuse(experiment: str, options: Mapping[str, object]) -> None:

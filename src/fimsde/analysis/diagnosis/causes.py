@@ -1,0 +1,54 @@
+"""One voice: which verdict explains which others. Root causes stand first, what they explain is folded under them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fimsde.analysis.diagnosis.verdict import Verdict
+
+_FIT = ("white innovations", "normal innovations", "size of the noise", "simulated like observed", "extrapolation")
+_TAILS = ("jumps", "heavy tails")
+_TIME = ("season", "trend", "change of regime")
+# what each verdict explains, if it is not good; the first in this order that is not explained itself is the cause
+EXPLAINS: dict[str, tuple[str, ...]] = {
+    "resolution": ("outliers", "memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
+    "outliers": ("memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
+    "season": ("second order", "memory", "volatility", "trend", "change of regime", "paths alike", *_TAILS, *_FIT),
+    "second order": ("memory", "volatility", *_TIME, "paths alike", *_TAILS, *_FIT),
+    "trend": ("change of regime", "memory", "paths alike", "sampling interval", *_FIT),
+    "paths alike": ("memory", "volatility", *_TIME, *_TAILS, *_FIT),
+    "change of regime": ("trend", "memory", "volatility", *_TAILS, *_FIT),
+    "volatility": (*_TAILS, "memory", "change of regime", "paths alike", *_FIT),
+    "jumps": ("heavy tails", "volatility", "memory", *_FIT),
+    "heavy tails": _FIT,
+    "memory": ("volatility", *_TAILS, "sampling interval", *_FIT),
+    "correlated noise": _FIT,
+}
+
+
+def folded(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Causes first, each followed by what it explains; then what is good, in the order given."""
+    by_name = {v.name: v for v in verdicts}
+    because: dict[str, str] = {}
+    for cause, others in _in_order(by_name):
+        if cause in because or cause not in by_name or by_name[cause].status == "good":
+            continue
+        for other in others:
+            if other in by_name and by_name[other].status != "good" and other not in because:
+                because[other] = cause
+    marked = [replace(v, because=because.get(v.name, "")) for v in verdicts]
+    doubts = [v for v in marked if v.status != "good" and not v.because]
+    out: list[Verdict] = []
+    for root in sorted(doubts, key=lambda v: v.status != "bad"):
+        out += [root, *(v for v in marked if v.because == root.name)]
+    return (*out, *(v for v in marked if v.status == "good"))
+
+
+def _in_order(by_name: dict[str, Verdict]) -> list[tuple[str, tuple[str, ...]]]:
+    """What explains what; of a trend and a change of regime the one with more evidence comes first."""
+    order = list(EXPLAINS.items())
+    trend, change = (by_name.get(name) for name in ("trend", "change of regime"))
+    if trend is not None and change is not None and (change.p_value or 0.0) < (trend.p_value or 0.0):
+        names = [name for name, _ in order]
+        i, j = names.index("trend"), names.index("change of regime")
+        order[i], order[j] = order[j], order[i]
+    return order

@@ -1,0 +1,205 @@
+"""Steps that are too large for normal noise: jumps, heavy tails, or a volatility that remembers.
+
+dx = f(x) dt + sigma(x) dW + jumps of a rate and a size
+dx = f(x) dt + sigma(x) dL with noise L of Student's law
+dx = f(x) dt + s sigma(x) dW with a volatility s of its own equation
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from fimsde.analysis.diagnosis.case import Case
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.residuals import Residuals, lagged, non_normality
+from fimsde.shapes import Array, Bool, Float64
+
+_ROUNDS = 60  # of expectation and maximisation for the mixture; by hand: converged to a percent
+_FREEDOMS = (2.1, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0)  # of Student's law; by hand: a factor of 1.5
+_MOST_JUMPS = 0.15  # of steps; where more are large they are no exceptions; by hand
+_LEAST_JUMP = 3.0  # standard deviations of a step: size of jumps; by hand: smaller ones cannot be told from noise
+_LAGS = (1, 2, 3, 4, 5, 8, 12, 20, 30, 50)  # of the memory of the volatility; by hand: growing by a half
+_PAST = 5  # innovations by which one is predicted, before its size is looked at; by hand
+_VISIBLE, _LARGE = 0.2, 1.0  # excess kurtosis; by hand: steps beyond four deviations are then four times as frequent
+_FARTHEST = 6.0  # deviations at which steps are cut off for a comparison of moments, so that these have errors
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What large steps look like, in one component.
+
+    Attributes:
+        component: Its number.
+        p_value: That steps are those of the equation, over all components.
+        kurtosis: Excess over that of the steps of the equation.
+        share: Of steps that are jumps, if they are a mixture.
+        size: Standard deviation of jumps, in standard deviations of a step.
+        freedom: Degrees of freedom, if steps follow Student's law.
+        gain: In log-likelihood of the mixture, and of Student's law, over the normal one.
+        volatility_p: That sizes of steps do not depend on sizes before.
+        volatility: Correlation of sizes over one step.
+    """
+
+    component: int
+    p_value: float
+    kurtosis: float
+    share: float
+    size: float
+    freedom: float
+    gain: tuple[float, float]
+    volatility_p: float
+    volatility: float
+
+
+def find_tails(case: Case, r: Residuals) -> Tails:
+    """Look at the component whose steps are the least like those of the equation."""
+    normal = non_normality(r)
+    p, j, kurtosis = normal.p_value, normal.component, normal.size
+    if p < FALSE_ALARM:  # steps of the equation itself may be no more normal
+        p, kurtosis = max(p, _unlike(case.z[:, j], case.drawn[:, j])), normal.size - _kurtosis(case.drawn[:, j])
+    z = case.z[:, j]
+    if not z.any():
+        return Tails(j, 1.0, 0.0, 0.0, 1.0, np.inf, (0.0, 0.0), *_volatility(case, r))
+    share, size, mixture = _mixture(z)
+    freedom, student = _student(z)
+    volatility_p, volatility = _volatility(case, r)
+    return Tails(j, p, kurtosis, share, size, freedom, (mixture, student), volatility_p, volatility)
+
+
+def verdicts(case: Case, found: Tails) -> tuple[Verdict, Verdict, Verdict]:
+    """Jumps, heavy tails and volatility: at most one of the first two is named."""
+    heavy = found.p_value < FALSE_ALARM and found.kurtosis > _VISIBLE
+    remembers = found.volatility_p < FALSE_ALARM and found.volatility > _VISIBLE / 4
+    jumps = heavy and found.gain[0] > found.gain[1] and found.share < _MOST_JUMPS and found.size > _LEAST_JUMP
+    return _jumps(case, found, jumps), _heavy(case, found, heavy and not jumps), _remembers(case, found, remembers)
+
+
+def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
+    name, gap = case.names[found.component], float(np.mean(case.found.dtau))
+    step = float(np.sqrt(np.mean(case.found.std[:, found.component] ** 2)))
+    rate = found.share / gap
+    sentence = f"no step is out of line, p = {found.p_value:.2g}."
+    advice = "Take them out (split the paths there), or simulate them on top: their rate and size are known now."
+    if shown:
+        sentence = (
+            f"{name} jumps about {rate:.3g} times per unit of time, by {found.size * step:.3g} (standard deviation): "
+            f"p = {found.p_value:.1g}."
+        )
+    wider = "dx = f(x) dt + σ(x) dW + dJ with a Poisson process J" if shown else ""
+    number = rate if shown else 0.0
+    status: Status = "bad" if shown else "good"
+    return Verdict("jumps", status, number, sentence, advice if shown else "", "class", found.p_value, wider)
+
+
+def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
+    name = case.names[found.component]
+    sentence = (
+        "steps have the tails of the equation."
+        if not shown
+        else (
+            f"steps of {name} have heavy tails: those of Student's law with {found.freedom:.2g} degrees of freedom "
+            f"(excess kurtosis {found.kurtosis:.2g}), p = {found.p_value:.1g}."
+        )
+    )
+    advice = "Trust drift and typical sizes, not extremes: simulations have fewer large steps than the data."
+    wider = "dx = f(x) dt + σ(x) dL with noise L of Student's law" if shown else ""
+    status: Status = "good" if not shown else "bad" if found.kurtosis >= _LARGE else "caution"
+    return Verdict(
+        "heavy tails", status, found.kurtosis, sentence, advice if shown else "", "class", found.p_value, wider
+    )
+
+
+def _remembers(case: Case, found: Tails, shown: bool) -> Verdict:
+    sentence = f"sizes of steps do not depend on sizes before, p = {found.volatility_p:.2g}."
+    advice = (
+        "Quiet and wild times are no property of the state: estimate them apart, or add a volatility as a component."
+    )
+    if shown:
+        sentence = (
+            f"the volatility remembers: large steps follow large ones (correlation of sizes {found.volatility:.2f}, "
+            f"p = {found.volatility_p:.1g})."
+        )
+    wider = "dx = f(x) dt + s σ(x) dW with a volatility s of its own equation (GARCH)" if shown else ""
+    status: Status = "bad" if shown else "good"
+    p = found.volatility_p
+    return Verdict("volatility", status, found.volatility, sentence, advice if shown else "", "class", p, wider)
+
+
+def _unlike(z: Float64[Array, " n"], drawn: Float64[Array, " draws"]) -> float:
+    """p-value that third and fourth powers have the same mean in both samples, large steps cut off."""
+    p = 1.0
+    for power in (3, 4):
+        a, b = (np.clip(s, -_FARTHEST, _FARTHEST) ** power for s in (z, drawn))
+        error = np.sqrt(b.var() * (1 / len(a) + 1 / len(b)))  # the spread that the equation gives
+        p = min(p, 2 * float(stats.norm.sf(abs(a.mean() - b.mean()) / max(error, 1e-300))))
+    return min(1.0, 2 * p)
+
+
+def _kurtosis(z: Float64[Array, " n"]) -> float:
+    return float(stats.kurtosis(z))
+
+
+def _mixture(z: Float64[Array, " n"]) -> tuple[float, float, float]:
+    """(1 - w) N(0, 1) + w N(0, s²), both of unknown size: w, s over the smaller size, gain in log-likelihood."""
+    scale = 1.4826 * float(np.median(np.abs(z)))
+    if scale == 0:
+        return 0.0, 1.0, 0.0
+    share, small, large = 0.02, scale**2, max(float(np.mean(z**2)), 9 * scale**2)
+    for _ in range(_ROUNDS):
+        quiet = (1 - share) / np.sqrt(small) * np.exp(-0.5 * z**2 / small)
+        wild = share / np.sqrt(large) * np.exp(-0.5 * z**2 / large)
+        belongs = wild / np.maximum(quiet + wild, 1e-300)
+        share = float(np.clip(belongs.mean(), 1e-6, 0.5))
+        small = float(((1 - belongs) * z**2).sum() / (1 - belongs).sum())
+        large = max(float((belongs * z**2).sum() / max(belongs.sum(), 1e-300)), small)
+    fitted = np.log(np.maximum(quiet + wild, 1e-300)).sum()
+    plain = -0.5 * len(z) * (1 + np.log(np.mean(z**2)))
+    return share, float(np.sqrt(max(large - small, 0.0) / small)), float(fitted - plain)
+
+
+def _student(z: Float64[Array, " n"]) -> tuple[float, float]:
+    """The most likely degrees of freedom of Student's law, and the gain in log-likelihood."""
+    best = (np.inf, 0.0)
+    plain = float(stats.norm.logpdf(z, 0, np.sqrt(np.mean(z**2))).sum())
+    for freedom in _FREEDOMS:
+        variance = float(np.median(z**2)) + 1e-300
+        for _ in range(20):  # the scale by weights (nu + 1) / (nu + z² / variance)
+            variance = float(np.mean((freedom + 1) / (freedom + z**2 / variance) * z**2)) + 1e-300
+        gain = float(stats.t.logpdf(z, freedom, 0, np.sqrt(variance)).sum()) - plain
+        if gain > best[1]:
+            best = (freedom, gain)
+    return best
+
+
+def _volatility(case: Case, r: Residuals) -> tuple[float, float]:
+    """Autocorrelations of normal scores of the sizes of steps, as far as the state does not explain them: chi-square.
+
+    Scores by ranks have the same law whatever the tails.
+    """
+    n, dim = case.z.shape
+    best = (1.0, 0.0)
+    x = (case.found.state - case.found.state.mean(axis=0)) / np.maximum(case.found.state.std(axis=0), 1e-300)
+    known = np.concatenate([np.ones((n, 1)), x, x**2, np.abs(x)], axis=1)
+    for j in range(dim):
+        if j in case.exact:
+            continue
+        scores = stats.norm.ppf((stats.rankdata(np.abs(_without_memory(case.z[:, j], r.joined))) - 0.5) / n)
+        scores = scores - known @ np.linalg.lstsq(known, scores, rcond=None)[0]
+        one = Residuals(scores[:, None], np.ones((n, 1)), r.joined)
+        rho, counts = lagged(one, min(max(_LAGS), max(1, n // 10)))
+        lags = [k - 1 for k in _LAGS if k <= len(rho)]
+        p = min(1.0, dim * float(stats.chi2.sf((counts[lags] * rho[lags, 0] ** 2).sum(), len(lags))))
+        if p < best[0]:
+            best = (p, float(rho[lags[: min(3, len(lags))], 0].mean()))
+    return best
+
+
+def _without_memory(z: Float64[Array, " n"], joined: Bool[Array, " n"]) -> Float64[Array, " n"]:
+    """Innovations without what the last ones say about them: sizes of correlated numbers are correlated, too."""
+    past = np.zeros((len(z), _PAST))
+    whole = joined.copy()
+    for k in range(1, _PAST + 1):
+        past[k:, k - 1] = np.where(whole[k:], z[:-k], 0.0)
+        whole[1:] &= whole[:-1]
+    return z - past @ np.linalg.lstsq(past, z, rcond=None)[0]

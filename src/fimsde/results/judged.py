@@ -1,0 +1,92 @@
+"""An equation judged by its data: measurement noise, likelihood of paths, verdicts, and a few lines that sum it up."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fimsde.analysis.equation import Equation
+from fimsde.data.observations import Observations
+from fimsde.errors import FimsdeError
+from fimsde.filter.kalman import innovations, tabulated
+from fimsde.filter.noise import fit_noise
+from fimsde.shapes import Array, Bool, Float, Float64
+
+if TYPE_CHECKING:
+    from fimsde.analysis.check import Checks
+
+
+class Judged:
+    """What `Result` says about an equation and its data together."""
+
+    observations: Observations | None
+    method: str
+
+    @property
+    @abstractmethod
+    def dim(self) -> int: ...
+
+    @abstractmethod
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]: ...
+
+    @abstractmethod
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]: ...
+
+    @abstractmethod
+    def inside(self, x: Float[Array, "queries dim"]) -> Bool[Array, " queries"]: ...
+
+    @abstractmethod
+    def equation(self) -> Equation: ...
+
+    @abstractmethod
+    def _data(self, purpose: str) -> Observations: ...
+
+    @cached_property
+    def noise_std(self) -> Float64[Array, " dim"]:
+        """Standard deviation of the measurement noise, per component, in the units of the data.
+
+        By maximum likelihood for this equation and its data; 0 where they show none, and without data.
+        """
+        if self.observations is None:
+            return np.zeros(self.dim)
+        return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
+
+    def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
+        """Log density of whole paths, given their first observations: by a filter that knows the measurement noise.
+
+        Args:
+            observations: Paths of any kind, for instance some that took no part in the estimate.
+            noise_std: Standard deviation of the measurement noise; by default that of this result.
+        """
+        std = self.noise_std if noise_std is None else np.asarray(noise_std, np.float64)
+        return float(innovations(tabulated(self, observations), observations, std).likelihood.sum())
+
+    def score(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
+        """`log_likelihood` per step and component: larger is better, on the same data and in the same units."""
+        total = self.log_likelihood(observations, noise_std=noise_std)
+        return total / (observations.num_transitions * self.dim)
+
+    def check(self, seed: int = 0, *, progress: Callable[[str], None] | None = None) -> "Checks":
+        """Verdicts on the equation and its data, each with a number and a next step; see `fimsde.analysis.check`.
+
+        Args:
+            seed: Of the simulations behind verdicts.
+            progress: Called after every part.
+        """
+        from fimsde.analysis import check  # scipy's statistics take a while to import
+
+        return check.check(self, self._data("check"), self.inside, seed, progress)
+
+    def __str__(self) -> str:
+        """The light and what it means, and the formula; the method alone where there are no data."""
+        if self.observations is None:
+            return f"an equation of dimension {self.dim} ({self.method})"
+        lines = []
+        for part in (lambda: self.check().summary, lambda: str(self.equation())):
+            try:
+                lines.append(part())
+            except FimsdeError as error:  # too few data, or fields that are not finite: said in the place of the part
+                lines.append(str(error))
+        return "\n".join(lines)
