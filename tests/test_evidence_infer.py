@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from checks import check_slope
-from fimsde.bank.windows import Series, to_series
+from fimsde.bank.windows import to_series
 from fimsde.baselines import kramers_moyal
 from fimsde.data.normalise import fit_normaliser
 from fimsde.data.observations import read
@@ -145,12 +145,10 @@ def test_settling_makes_the_likelihood_grow_and_an_exploding_equation_is_refused
     assert kept.predictions.likelihood > settled.predictions.likelihood - 1
 
 
-def test_the_answer_is_that_of_the_whole_of_long_data():
-    """Longer data than the first equation is found on: two halves, one after the other, tell what one tells twice."""
+def test_of_long_data_the_likelihood_is_that_of_all_of_them():
+    """The first equation is found on a part of them. What is reported is within a few nats of the final equation."""
     tr = normalised(30_000, 3, 0.1)
     found = infer(tr, Origin(None))
-    assert np.isfinite(found.equation.drift).all()
-    series = to_series(tr)
-    assert isinstance(series, Series)
-    exact = predict(series, found.equation).likelihood
+    exact = predict(to_series(tr), found.equation).likelihood
     assert exact == pytest.approx(found.likelihood, abs=5.0)
+    assert abs(exact) > 1000

@@ -65,8 +65,7 @@ def test_around_a_given_origin_they_are_enumeration():
         logs = np.array([value for value, _ in parts])
         if p == 0:
             every = logs
-        others = np.zeros(2)  # no other component has a say
-        assert found.evidence[p, 0] == pytest.approx(logsumexp(logs + others) - np.log(2), abs=1e-8)
+        assert found.evidence[p, 0] == pytest.approx(logsumexp(logs) - np.log(2), abs=1e-8)
         mean = np.exp(logs - logsumexp(logs)) @ np.array([mean for _, mean in parts])
         np.testing.assert_allclose(found.coefficients[p, 0], mean, rtol=1e-7, atol=1e-10)
     assert abs(every[0] - every[1]) > 1e-3  # sizes do matter
