@@ -31,7 +31,7 @@ _MOST_PLACES = 24  # places of the grid that are looked at again
 _NARROWEST = 1e-200  # variance of coefficients of data that do not move
 _TIE = 1e-6  # differences of log evidence below this are rounding
 
-Averages = tuple[Float64[Array, "places scales shares"], Float64[Array, "places scales shares dim terms"]]
+Averages = tuple[Float64[Array, "places scales scores"], Float64[Array, "places scales shares dim terms"]]
 
 
 def _num_per_axis(dim: int) -> int:
