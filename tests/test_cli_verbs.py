@@ -364,7 +364,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     while process.poll() is None and time.monotonic() < deadline:
         process.send_signal(signal.SIGINT)  # again, if a destructor swallowed the last one
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(60)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err

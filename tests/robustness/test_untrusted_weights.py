@@ -51,7 +51,7 @@ def rewrite_config(folder, **changes):
 
 
 def test_the_package_calls_nothing_that_can_run_code_from_a_file():
-    """U1. Five files import late, by names that stand in the code: tables of names, commands, and the optional peers."""
+    """U1. Five files import late, by names that stand in the code: tables of names, commands, the optional peers."""
     modules = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
     functions = {"eval", "exec", "compile", "__import__", "import_module"}
     methods = {"import_module", "exec_module", "load_module", "unsafe_load", "full_load"}

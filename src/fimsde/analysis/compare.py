@@ -7,17 +7,14 @@ pieces of the held-out part only. A method that fails is listed with the reason 
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from fimsde.bank.windows import to_series
 from fimsde.data.observations import Observations
-from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, DataWarning
-from fimsde.evidence.start import local_level
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.methods import Method, find_method
@@ -115,8 +112,26 @@ def compare(observations: Observations, methods: Sequence[str | Method] | None =
         raise ConfigError("no methods were given. Name at least one, or leave methods out for all.")
     kept, held_out = split(observations, seed)
     pieces = _pieces(held_out)
-    scores = [_score(method, kept, held_out, pieces, seed) for method in chosen]
+    scores = _with_one_noise([_score(method, kept, held_out, pieces, seed) for method in chosen])
     return Comparison(ranked(scores), held_out.num_transitions, 0 if pieces is None else len(pieces.values))
+
+
+def _with_one_noise(scores: Sequence[MethodScore]) -> list[MethodScore]:
+    """Noise is of the data, not of an equation: if the likeliest equation has none, none makes up for impossible steps.
+
+    If it has some, no step is impossible.
+    """
+    best = max((s.likelihood for s in scores if s.likelihood is not None), default=None)
+    is_noisy = any(any(s.noise_std) for s in scores if best is not None and s.likelihood == best)
+
+    def judged(s: MethodScore) -> MethodScore:
+        if not (s.num_impossible and any(s.noise_std)):
+            return s
+        if is_noisy:
+            return replace(s, num_impossible=0)
+        return replace(s, likelihood=-np.inf, noise_std=(0.0,) * len(s.noise_std))
+
+    return [judged(s) for s in scores]
 
 
 def split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -180,19 +195,18 @@ def _score(
 def _likelihood_of(sde: SDE, kept: Observations, held_out: Observations) -> tuple[float, int, Float64[Array, " dim"]]:
     """Mean log density by a filter, number of impossible steps, and the measurement noise of the data that were fitted.
 
-    If the data show measurement noise, every equation is given the noise that makes those it was fitted to most likely:
-    without it, the one that takes noise for diffusion would win. Where there is none, a step may be impossible.
+    Every equation is given the measurement noise that makes the data it was fitted to most likely: without it, the one
+    that takes noise for diffusion would win on noisy data. Where there is none, a step may be impossible.
     """
     none = np.zeros(sde.dim)
     steps = transition_likelihood(sde, held_out)
     if steps.num_invalid or transition_likelihood(sde, kept).num_invalid:
         return -np.inf, max(steps.num_impossible, 1), none
-    is_noisy = local_level(to_series(to_transitions(kept))).noise.any()
-    noise = fit_noise(tabulated(sde, kept), kept, scales=False).std if is_noisy else none
+    noise = fit_noise(tabulated(sde, kept), kept, scales=False).std
     if not noise.any() and steps.num_impossible:
         return -np.inf, steps.num_impossible, none
     found = innovations(tabulated(sde, held_out), held_out, noise)
-    return float(found.likelihood.mean()) / sde.dim, 0, noise
+    return float(found.likelihood.mean()) / sde.dim, steps.num_impossible, noise
 
 
 def _discrepancy(
