@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         if not self.training or not self.p:
             return x
         if is_compiled(x, self.p) and x.is_contiguous():
-            return _InPlace.apply(x, self.p, _seed())  # type: ignore[no-untyped-call]
+            return _InPlace.apply(x, self.p, _seed())
         return F.dropout(x, self.p)
 
 
@@ -49,7 +49,7 @@ def attention_with_dropout(
     p: float,
 ) -> Float[Tensor, "batch heads queries head_dim"]:
     """softmax(q k' / sqrt(head_dim)) v with dropout on the weights of the softmax, float32 on a CPU."""
-    return _Attention.apply(queries, keys, values, mask, p, _seed())  # type: ignore[no-untyped-call]
+    return _Attention.apply(queries, keys, values, mask, p, _seed())
 
 
 def _seed() -> tuple[np.uint32, np.uint32]:

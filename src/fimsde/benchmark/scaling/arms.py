@@ -9,7 +9,7 @@ from fimsde.train.config import ScheduleConfig, TrainConfig
 SIZES = ("0.4m", "0.1m", "1.6m")  # in the order in which they are trained
 DATA = ("streaming", "3000", "30000")  # different equations
 MILESTONES = (500, 1000, 2000, 4000, 6000)  # steps at which all arms wait for each other and weights are kept; by hand
-# contexts of the primed arm, made once and counted as its own compute; by hand: a tenth of the bundled weights' contexts
+# contexts of the primed arm, made once and counted as its own compute; by hand: minutes of making
 PRIMED_CONTEXTS = 4096
 DEGREE = "degree4"
 

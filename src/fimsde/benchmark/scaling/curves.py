@@ -87,8 +87,10 @@ def read_curves(results: Path, arms: Sequence[Arm]) -> dict[str, Curve]:
 
 def _point(line: dict[str, Any]) -> Point:
     stored = line.pop("judgement", None)
-    judgement = None if stored is None else Judgement(**{k: None if v is None else tuple(v) for k, v in stored.items()})
-    return Point(**line, judgement=judgement)
+    if stored is None:
+        return Point(**line)
+    numbers: dict[str, Any] = {name: None if found is None else tuple(found) for name, found in stored.items()}
+    return Point(**line, judgement=Judgement(**numbers))
 
 
 def _short(value: Any) -> Any:

@@ -67,10 +67,12 @@ def _losses(
     drift: torch.Tensor, diffusion: torch.Tensor, log_variance: torch.Tensor, batch: Batch
 ) -> Float[torch.Tensor, " batch"]:
     """The loss of every equation by itself."""
-    found = [
-        supervised_loss(*(part[None].double() for part in parts), dims[None], "authors").total
-        for *parts, dims in zip(drift, diffusion, log_variance, batch.drift, batch.diffusion, batch.dims, strict=True)
-    ]
+    found = []
+    for i in range(batch.num_systems):
+        one = slice(i, i + 1)
+        answers = (drift[one].double(), diffusion[one].double(), log_variance[one].double())
+        truth = (batch.drift[one].double(), batch.diffusion[one].double())
+        found.append(supervised_loss(*answers, *truth, batch.dims[one]).total)
     return torch.stack(found)
 
 

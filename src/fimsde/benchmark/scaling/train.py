@@ -1,7 +1,8 @@
 """Training of the arms in portions: stopped after some minutes, or killed, the same command goes on to the same bytes.
 
-Below the work folder: NAME/ (a run of `fimsde pretrain`), NAME.curve.jsonl (its clock and judgements), weights/NAME-STEP
-(at milestones), contexts/ (of the primed arm). Curves are copied to the results, so that they outlive the work folder.
+Below the work folder: NAME/ (a run of `fimsde pretrain`), NAME.curve.jsonl (its clock and judgements), and
+weights/NAME-STEP (at milestones); contexts/ is of the primed arm. Curves are copied to the results, so that they
+outlive the work folder.
 """
 
 import time
