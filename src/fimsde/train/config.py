@@ -11,7 +11,7 @@ from fimsde.files.settings import build, check, read_settings, short, to_mapping
 from fimsde.model.config import ModelConfig
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PolynomialConfig, PriorConfig, Setting
 
-PRESETS = ("paper", "paper-1.6m", "paper-0.4m", "paper-0.1m", "primed", "paper-tiny", "primed-tiny")
+PRESETS = ("paper", "primed", "paper-1.6m", "paper-0.4m", "paper-0.1m", "paper-tiny", "primed-tiny")
 Objective = Literal["authors", "paper", "primed"]
 
 

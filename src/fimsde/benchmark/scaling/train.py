@@ -100,8 +100,9 @@ class _Training:
         """Note the time, judge the averaged weights, keep them at milestones. True: stop here."""
         model = averaged(state, self.arm.config)
         before = max((p for p in self.curve.points if p.step <= state.step), key=lambda p: p.step, default=None)
-        if self.last is None and before is not None and before.step == state.step:
-            point = before  # resumed: this checkpoint is on the curve
+        resumed = self.last is None and before is not None and before.step == state.step
+        if resumed and before is not None:
+            point = before  # this checkpoint is on the curve
         else:
             spent = time.process_time() - (self.begun if self.last is None else self.last)
             cpu = spent + (0.0 if before is None else before.cpu_seconds)
@@ -116,7 +117,8 @@ class _Training:
         if state.step == self.target:
             self._keep(model, state.step)
         self.last = time.process_time()  # judging costs the arm nothing
-        return state.step >= self.target or time.perf_counter() >= self.end
+        is_late = time.perf_counter() >= self.end and not resumed  # every portion gets on by a checkpoint
+        return state.step >= self.target or is_late
 
     def _is_judged(self, step: int) -> bool:
         interval = self.arm.config.loop.checkpoint_interval
