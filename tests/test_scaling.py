@@ -104,6 +104,19 @@ def test_an_arm_in_portions_has_the_bytes_of_one_that_was_never_stopped(undistur
         assert all(0 < p.cpu_seconds < q.cpu_seconds for p, q in zip(a.points, a.points[1:], strict=False))
 
 
+def test_contexts_of_an_earlier_portion_are_not_for_free(monkeypatch, tmp_path):
+    """Of three shards two are there, one is made in a second: all took three. None is missing: one is made again."""
+    clock = iter([0.0, 1.0, 10.0, 12.0])
+    monkeypatch.setattr(training, "fill_cache", lambda config, folder: (folder / "2.safetensors").touch())
+    monkeypatch.setattr(training, "make_shard", lambda config, folder, shard: None)
+    monkeypatch.setattr(training.time, "process_time", lambda: next(clock))
+    config = replace(TrainConfig.preset("primed"), cache_equations=3 * 64)
+    for name in "01":
+        (tmp_path / f"{name}.safetensors").touch()
+    assert training.contexts_seconds(config, tmp_path) == 3.0
+    assert training.contexts_seconds(config, tmp_path) == 6.0
+
+
 def test_stored_curves_outlive_the_work_folder(undisturbed, tmp_path):
     """A run from the beginning does not replace a longer curve of the same arm."""
     name = TWO[0]
@@ -244,17 +257,25 @@ def command(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
-def test_the_command_trains_measures_and_prints(tmp_path):
-    places = ("--quick", "--work", tmp_path / "work", "--out", tmp_path / "results", "--cache", tmp_path / "grams")
+def test_the_command_trains_and_prints(tmp_path):
+    places = ("--quick", "--work", tmp_path / "work", "--out", tmp_path / "results")
     arm = ("ablation", "--arms", TWO[0])
-    done = command(*arm, *places, "--minutes", 5, "--measure", "--no-paths", "--repetitions", 1)
+    done = command(*arm, *places, "--minutes", 5)
     assert done.exception is None, done.exception
     assert "paper-0.1m-streaming: step 6," in done.stderr
     assert "### Arms, as far as they are trained" in done.stdout
-    stored = list((tmp_path / "results" / "ablation").rglob("fim-paper-0.1m-streaming-6-0-*.json"))
-    assert len(stored) == 8  # two systems, four settings
     printed = json.loads(command(*arm, *places, "--summary", "--json").stdout)
     assert (printed[0]["arm"], printed[0]["step"]) == ("paper-0.1m-streaming", 6)
+
+
+@pytest.mark.slow
+def test_the_command_measures_the_last_milestone_on_the_canonical_tasks(undisturbed, tmp_path):
+    """Buys that weights of an arm go all the way to result files; making the data takes long."""
+    places = ("--quick", "--work", undisturbed / "work", "--out", undisturbed / "results", "--cache", tmp_path)
+    done = command("ablation", "--arms", TWO[0], *places, "--measure", "--no-paths", "--repetitions", 1)
+    assert done.exception is None, done.exception
+    stored = list((undisturbed / "results" / "ablation").rglob("fim-paper-0.1m-streaming-*.json"))
+    assert len(stored) == 8  # two systems, four settings
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,23 @@ weights/NAME-STEP (at milestones); contexts/ is of the primed arm. Curves are co
 outlive the work folder.
 """
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 from fimsde.benchmark.scaling.arms import Arm
-from fimsde.benchmark.scaling.curves import Curve, Point, curve_file, empty_curve, read_curve, write_curve
+from fimsde.benchmark.scaling.curves import Point, curve_file, empty_curve, read_curve, write_curve
 from fimsde.benchmark.scaling.judge import held_out, judge
 from fimsde.errors import ConfigError
 from fimsde.files.lock import only_one
 from fimsde.model.fim import FIMSDE
 from fimsde.train.checkpoint import State, steps
+from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import Batch
+from fimsde.train.pretrain.cache import fill_cache, make_shard, num_shards
 from fimsde.train.pretrain.run import averaged, pretrain
 from fimsde.train.run_folder import CHECKPOINTS
 
@@ -72,6 +76,21 @@ def kept_weights(work: Path, arm: Arm, step: int) -> Path:
     return work / "weights" / f"{arm.name}-{step}"
 
 
+def contexts_seconds(config: TrainConfig, folder: Path) -> float:
+    """Make the stored contexts that are missing; CPU-seconds of making all of them.
+
+    Those that an earlier portion made cost as much as those of this one, or as one that is made again.
+    """
+    wanted, there = num_shards(config), len(list(folder.glob("*.safetensors")))
+    before = time.process_time()
+    if there < wanted:
+        fill_cache(config, folder)
+        return (time.process_time() - before) * wanted / (wanted - there)
+    with tempfile.TemporaryDirectory() as other:
+        make_shard(config, Path(other), 0)
+    return (time.process_time() - before) * wanted
+
+
 class _Training:
     """One portion of one arm: keeps its clock, judges it, and says when to stop."""
 
@@ -87,12 +106,16 @@ class _Training:
         self.batches: list[Batch] = []
         self.target = 0
         self.last: float | None = None  # reading of the clock at the last checkpoint
-        self.begun = time.process_time()
+        self.begun = 0.0  # reading of the clock before the first of them
 
     def run(self, target: int) -> bool:
         """Train up to the target. False if time was over, or somebody interrupted."""
         self.target = target
         cache = self.work / "contexts" if self.arm.config.cache_equations else None
+        if cache is not None and not self.curve.points:
+            spent = contexts_seconds(self.arm.config, cache)
+            self.curve = replace(self.curve, points=(Point(0, 0, round(spent, 2)),))
+        self.begun = time.process_time()
         state = pretrain(self.arm.config, self.work / self.arm.name, cache=cache, reached=self.reached)
         return state.step >= target
 
@@ -110,7 +133,7 @@ class _Training:
         if point.judgement is None and self._is_judged(state.step):
             point = self._judged(point, model)
         earlier = tuple(p for p in self.curve.points if p.step < state.step)
-        self.curve = Curve(self.curve.arm, self.curve.parameters, self.curve.settings, (*earlier, point))
+        self.curve = replace(self.curve, points=(*earlier, point))
         write_curve(self.file, self.curve)
         if point.judgement is not None:
             self._publish()
@@ -140,7 +163,7 @@ class _Training:
             stored = read_curve(file)
             if stored.settings == self.curve.settings and stored.points[-1].step > self.curve.points[-1].step:
                 return
-        write_curve(file, Curve(self.curve.arm, self.curve.parameters, self.curve.settings, self.curve.judged))
+        write_curve(file, replace(self.curve, points=self.curve.judged))
 
     def _keep(self, model: FIMSDE, step: int) -> None:
         folder = kept_weights(self.work, self.arm, step)
