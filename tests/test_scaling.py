@@ -264,7 +264,8 @@ def test_the_command_trains_and_prints(tmp_path):
     assert done.exception is None, done.exception
     assert "paper-0.1m-streaming: step 6," in done.stderr
     assert "### Arms, as far as they are trained" in done.stdout
-    printed = json.loads(command(*arm, *places, "--summary", "--json").stdout)
+    printed = json.loads(command(*arm, *places, "--summary", "--json", "--figures", tmp_path / "figures").stdout)
+    assert (tmp_path / "figures" / "ablation-curves.png").stat().st_size > 10_000
     assert (printed[0]["arm"], printed[0]["step"]) == ("paper-0.1m-streaming", 6)
 
 

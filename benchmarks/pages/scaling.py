@@ -10,7 +10,7 @@ from fimsde.benchmark.scaling.curves import read_curves
 from fimsde.benchmark.summary import Cell
 from fimsde.benchmark.tables import ResultTable
 from fimsde.train.config import TrainConfig
-from pages.formats import markdown, spaced, two_digits
+from pages.formats import listed, markdown, spaced, two_digits
 from pages.stored import SETTINGS, SYSTEMS, Stored, geometric_mean
 
 NOTHING = "Nothing is stored yet."
@@ -92,6 +92,17 @@ def speed(stored: Stored) -> str:
     return markdown(["preset", "making the batch", "torch's dropout", "as it is", "ratio", "10⁹ operations/s"], rows)
 
 
+def zero(stored: Stored) -> str:
+    """The typical loss of an answer of zero."""
+    rows = [[f"U knows {name}", f"{loss:.1f}"] for name, loss in stored.script("zero_answer")["rows"].items()]
+    return markdown(["drift and diffusion answered with zero", "typical loss"], rows)
+
+
+def spread(stored: Stored) -> str:
+    """Sizes of normalised fields at locations: 5 %, median and 95 %."""
+    return listed([two_digits(size) for size in stored.script("zero_answer")["spread"]])
+
+
 def _scientific(number: float) -> str:
     mantissa, exponent = f"{number:.1e}".split("e")
     digits = str(int(exponent)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
@@ -107,6 +118,7 @@ TABLES = {
     "scaling-laws": of_arms(arms_tables.power_laws),
     "scaling-canonical": canonical,
     "scaling-cost": cost,
+    "scaling-zero": zero,
     "training-speed": speed,
 }
-NUMBERS = {"published-utilisation": utilisation, "published-core-years": core_years}
+NUMBERS = {"field-sizes": spread, "published-utilisation": utilisation, "published-core-years": core_years}

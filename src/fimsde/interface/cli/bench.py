@@ -94,6 +94,7 @@ def bench(
                 repetitions=repetitions,
                 seed=seed,
                 cache=cache,
+                figures=figures_out,
                 as_json=as_json,
             )
         )

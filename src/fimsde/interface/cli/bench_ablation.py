@@ -23,6 +23,7 @@ class ArmOptions:
     repetitions: int | None
     seed: int
     cache: Path | None
+    figures: Path | None
     as_json: bool
 
 
@@ -32,14 +33,16 @@ def bench_arms(options: ArmOptions) -> None:
 
     from fimsde.benchmark.scaling.arms import chosen_arms, milestones
     from fimsde.benchmark.scaling.curves import read_curves
+    from fimsde.benchmark.scaling.figures import save_curves
     from fimsde.benchmark.scaling.measure import measure_arms
     from fimsde.benchmark.scaling.tables import as_json, text_tables
     from fimsde.benchmark.scaling.train import train_arms
     from fimsde.files.place import check_place
 
     arms, stops = chosen_arms(options.arms, quick=options.quick), milestones(quick=options.quick)
-    for place, option in ((options.work, "--work"), (options.out, "--out")):
-        check_place(place, option)
+    for place, option in ((options.work, "--work"), (options.out, "--out"), (options.figures, "--figures")):
+        if place is not None:
+            check_place(place, option)
     if options.minutes:
         torch.set_num_threads(1)  # another number would round differently, and portions have to fit together
         train_arms(
@@ -61,4 +64,6 @@ def bench_arms(options: ArmOptions) -> None:
     curves = read_curves(options.out, arms)
     if not curves:
         raise ConfigError(f"no arm was judged so far in {str(options.out)!r}; give more minutes (--minutes).")
+    if options.figures is not None:
+        save_curves(arms, curves, options.figures)
     typer.echo(json.dumps(as_json(arms, curves), indent=1) if options.as_json else text_tables(arms, curves))
