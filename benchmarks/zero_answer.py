@@ -2,9 +2,9 @@
 
     python benchmarks/zero_answer.py [--store]
 
-Drift and diffusion are answered with zero everywhere, and U is the best that knows: nothing (one number for all equations,
-the best for the typical loss), the equation (the logarithm of its mean square), or the location (of its square). The
-typical loss is as in `fimsde.benchmark.scaling.judge`: the median over a batch, averaged over batches.
+Drift and diffusion are answered with zero everywhere, and U is the best that knows: nothing (one number for all
+equations, the best for the typical loss), the equation (the logarithm of its mean square), or the location (of its
+square). The typical loss is as in `fimsde.benchmark.scaling.judge`: the median over a batch, averaged over batches.
 """
 
 import argparse

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from fimsde.benchmark.scaling.arms import Arm
 from fimsde.benchmark.scaling.curves import Curve
@@ -34,6 +35,9 @@ def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
                 axis.plot(x, [mean for mean, _ in found], line, color=colour, lw=1.2, label=arm.name)
                 axis.fill_between(x, low, high, color=colour, alpha=0.12, lw=0)
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.xaxis.set_minor_formatter(NullFormatter())
         row[0].set_ylabel(title, fontsize=9)
     for axis, title in zip(axes[-1], ("equations read", "CPU-seconds of training"), strict=True):
         axis.set_xlabel(title, fontsize=9)
