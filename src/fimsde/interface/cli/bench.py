@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_ablation import ArmOptions, bench_arms
 from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ def bench(
         int | None,
         typer.Option(min=1, help="Compute so many stored results again; if they agree, the code of all is this one."),
     ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Of ablation: train and compare these arms, comma-separated, or all.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0, help="Of --arms: how long to train; run again to go on.")] = 0.0,
+    work: Annotated[Path, typer.Option(help="Of --arms: folder of checkpoints and weights.")] = Path("runs"),
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Of --arms: measure the last milestones on the canonical tasks.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON instead of tables.")] = False,
     tables_out: Annotated[
         Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
@@ -72,6 +81,26 @@ def bench(
     from fimsde.files.place import check_place
     from fimsde.methods import named
 
+    if experiment != "ablation":
+        _refuse(experiment, {"--arms": arms, "--minutes": minutes, "--measure": measure})
+    elif arms is not None:
+        refused = {"--methods": methods, "--weights": weights, "--systems": systems, "--adopt": adopt, "--data": data}
+        _refuse("ablation --arms", refused | {"--workers": workers > 1, "--tables": tables_out, "--renew": renew})
+        bench_arms(
+            ArmOptions(
+                *(_words(arms), work, out, 0.0 if summary else minutes, quick),
+                measure=measure and not summary,
+                paths=paths,
+                repetitions=repetitions,
+                seed=seed,
+                cache=cache,
+                figures=figures_out,
+                as_json=as_json,
+            )
+        )
+        return
+    elif minutes or measure:
+        raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
     if experiment == "verdicts":
         _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
         return
