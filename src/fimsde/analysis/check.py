@@ -6,6 +6,7 @@ right; sizes keep long records from failing for trifles. Verdicts on the class c
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fimsde.analysis.diagnosis import correlated, data, fit, order, paths, predictive, season, tails, time
 from fimsde.analysis.diagnosis.case import Inside, make_case
@@ -71,13 +72,24 @@ def check(
         correlated.correlated_noise(case),
         order.second_order(case, remembered),
         order.memory_verdict(case, remembered),
-        *tails.verdicts(case, large),
+        *(about_steps := tails.verdicts(case, large)),
     )
     tell("memory and tails")
-    about_time = (season.season(case), time.trend(case), time.regime(case), paths.paths_alike(case))
+    rhythm = season.find_season(case)
+    about_time = (
+        season.season(case, rhythm),
+        time.trend(case, rhythm),
+        time.regime(case, partial(tails.remembers, case, r), _smallest(about_steps)),
+        paths.paths_alike(case),
+    )
     tell("time and paths")
     about_fit = (fit.whiteness(case, r, remembered), fit.normality(case, large), fit.variance(case))
     tell("fit")
     simulated = (predictive.simulated_like_observed(case), predictive.extrapolation(case))
     tell("simulations")
     return Checks(folded((*about_data, *about_class, *about_time, *about_fit, *simulated)))
+
+
+def _smallest(verdicts: Sequence[Verdict]) -> float:
+    """The smallest p-value of those that are not good."""
+    return min((v.p_value or 0.0 for v in verdicts if v.status != "good"), default=1.0)

@@ -20,6 +20,7 @@ _DRAWN = 20_000  # innovations drawn from the equation itself, about; by hand: f
 _TRIFLE = 0.01  # of the steps of the mean: innovations below it are errors of the fit that nobody sees; by hand
 _UNSEEN = 1e-3  # of the spread of the state, likewise; a step of noise is larger unless there are a million in a memory
 _SUBSTEPS = 8  # Euler steps per gap behind them; by hand: an eighth of the error of one
+_PAST = 5  # innovations by which one is predicted; by hand
 REPLICATES = 20  # data sets drawn from the equation: those that are shown beside the data
 
 Inside = Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]]
@@ -163,6 +164,20 @@ def responses(found: Innovations, component: int, terms: Float64[Array, "n terms
     inputs = np.zeros((len(terms), found.values.shape[1], terms.shape[1]))
     inputs[:, component] = terms
     return found.response(inputs)
+
+
+def without_memory(z: Float64[Array, " n"], joined: Bool[Array, " n"]) -> Float64[Array, " n"]:
+    """Innovations without what the last ones say about them.
+
+    Sizes of correlated numbers are correlated, too, and noise that swings back has a peak in its spectrum; what is left
+    here has neither.
+    """
+    past = np.zeros((len(z), _PAST))
+    whole = joined.copy()
+    for k in range(1, _PAST + 1):
+        past[k:, k - 1] = np.where(whole[k:], z[:-k], 0.0)
+        whole[1:] &= whole[:-1]
+    return z - past @ np.linalg.lstsq(past, z, rcond=None)[0]
 
 
 def make_case(

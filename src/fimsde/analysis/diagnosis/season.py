@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from fimsde.analysis.diagnosis.case import Case
+from fimsde.analysis.diagnosis.case import Case, without_memory
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Float64, Int
 
 _FEWEST_CYCLES = 3.0  # in the record: of fewer nobody knows that they come back; by hand
 _FINER = 4  # frequencies of the transform per resolved one, at least; by hand: peaks are met to 3 %
@@ -40,9 +40,8 @@ class Season:
     period: float
 
 
-def season(case: Case) -> Verdict:
+def season(case: Case, found: Season) -> Verdict:
     """A line in the spectrum of the innovations."""
-    found = find_season(case)
     shown = found.p_value < FALSE_ALARM
     name = case.names[found.component]
     sentence = (
@@ -60,36 +59,63 @@ def season(case: Case) -> Verdict:
 def find_season(case: Case) -> Season:
     """max over frequencies of abs(sum z exp(2 pi i f t))² / sum z²: exponential for each, if nothing is periodic.
 
-    That is what cosine and sine of a frequency gain in log-likelihood. The background around a line is that of its
-    neighbours if these are raised as well: noise may prefer a frequency without keeping its phase, which is no season.
+    That is what cosine and sine of a frequency gain in log-likelihood. A season keeps its phase: its line stands out of
+    its neighbours, and is still there when everything that the last innovations say about the next one is taken away.
+    Noise that swings back (second order) is not.
     """
     found = case.found
-    span = float(found.times.max() - found.times.min())
-    width = max(float(np.median(found.dtau)), span / _MOST_BINS)
-    bins = np.round((found.times - found.times.min()) / width).astype(np.int64)
-    num = int(bins.max()) + 1
-    size = 1 << (_FINER * num - 1).bit_length()
-    frequency = np.fft.rfftfreq(size, width)
-    allowed = frequency * span >= _FEWEST_CYCLES
+    clock = _Clock.of(found.times, found.dtau)
     best = Season(1.0, 0.0, 0, float("nan"))
-    if not allowed.any():
+    if clock is None:
         return best
     for j in range(case.z.shape[1]):
         if not case.z[:, j].any():  # nothing to judge
             continue
         z = _without_trend(case.z[:, j], found.times)
-        power = np.abs(np.fft.rfft(np.bincount(bins, z, num), size)) ** 2 / max(float(z @ z), 1e-300)
-        peak = int(np.argmax(np.where(allowed, power, 0.0)))
+        left = _without_trend(without_memory(case.z[:, j], found.joined), found.times)
+        gain, chance, peak = clock.line(z)
+        swept = clock.line(left)[1] if chance < FALSE_ALARM else chance
+        p = min(1.0, case.z.shape[1] * max(chance, swept))
+        if p < best.p_value or best.gain == 0:
+            best = Season(p, gain, j, 1 / _sharpened(z, found.times, peak, clock.span))
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Clock:
+    """Times in equal bins, and the frequencies that are looked at."""
+
+    bins: Int[Array, " n"]
+    num: int
+    size: int
+    span: float
+    frequency: Float64[Array, " frequencies"]
+
+    @staticmethod
+    def of(times: Float64[Array, " n"], dtau: Float64[Array, " n"]) -> "_Clock | None":
+        """None if the record is too short for any period."""
+        span = float(times.max() - times.min())
+        width = max(float(np.median(dtau)), span / _MOST_BINS)
+        bins = np.round((times - times.min()) / width).astype(np.int64)
+        num = int(bins.max()) + 1
+        size = 1 << (_FINER * num - 1).bit_length()
+        frequency = np.fft.rfftfreq(size, width)
+        return _Clock(bins, num, size, span, frequency) if frequency[-1] * span >= _FEWEST_CYCLES else None
+
+    def line(self, z: Float64[Array, " n"]) -> tuple[float, float, float]:
+        """Gain, chance over all frequencies, and frequency of the largest line.
+
+        The background is that of the neighbours if these are raised as well: noise may prefer a frequency.
+        """
+        power = np.abs(np.fft.rfft(np.bincount(self.bins, z, self.num), self.size)) ** 2 / max(float(z @ z), 1e-300)
+        peak = int(np.argmax(np.where(self.frequency * self.span >= _FEWEST_CYCLES, power, 0.0)))
         gain = float(power[peak])
         chance = np.exp(-gain)
-        if (level := _background(power, peak, size / num)) > _COLOURED:
+        if (level := _background(power, peak, self.size / self.num)) > _COLOURED:
             gain /= level
             chance = (1 + gain / _NEIGHBOURS) ** -_NEIGHBOURS  # Fisher's law: the level is a mean of so many
         between = max(1.0, _BETWEEN * np.sqrt(gain))
-        p = min(1.0, case.z.shape[1] * num / 2 * between * float(chance))
-        if p < best.p_value or best.gain == 0:
-            best = Season(p, gain, j, 1 / _sharpened(z, found.times, float(frequency[peak]), span))
-    return best
+        return gain, min(1.0, self.num / 2 * between * float(chance)), float(self.frequency[peak])
 
 
 def _without_trend(z: Float64[Array, " n"], times: Float64[Array, " n"]) -> Float64[Array, " n"]:

@@ -7,12 +7,15 @@ Both are tested beside all terms that the drift itself may have had, and chances
 equation: a state that wanders has wider laws than the limits (Dickey and Fuller).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special, stats
+from scipy.ndimage import uniform_filter1d
 
 from fimsde.analysis.diagnosis.case import Case, fit_terms, responses, state_terms
+from fimsde.analysis.diagnosis.season import Season
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
 from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Float64, Int
@@ -20,6 +23,10 @@ from fimsde.shapes import Array, Float64, Int
 _CUTS = 120  # candidates for the time of a change; by hand: it is then known to a hundredth of the record
 _SHORTEST = 0.1  # share of the record on either side of a change; by hand
 _FEWEST = 10  # steps, likewise
+_CUT_OFF = 4.0  # standard deviations: larger innovations count as these; one in 16 000 normal ones is
+_AROUND = 50  # steps before and after whose mean square is the size of a step; by hand: it is known to a tenth
+_LEAST_SIZE = 0.2  # of the expected one: bounds the weight of quiet times; by hand
+_LARGEST = 5.0  # likewise, where sizes are compared
 _LONG_RUN = 60  # steps over which a volatility may come and go; by hand
 _CHANGED = 2  # terms of the drift that may change: the constant, and the slope in the component itself
 # mean of the largest chi-square over 120 cuts with two degrees of freedom, by simulation of 12 000 Brownian bridges
@@ -41,9 +48,9 @@ class Found:
     number: float
 
 
-def trend(case: Case) -> Verdict:
-    """A drift that grows with time."""
-    found = find_trend(case)
+def trend(case: Case, season: Season) -> Verdict:
+    """A drift that grows with time, beside a season if there is one."""
+    found = find_trend(case, season.period if season.p_value < FALSE_ALARM else None)
     shown = found.p_value < FALSE_ALARM
     name = case.names[found.component]
     sentence = (
@@ -57,9 +64,21 @@ def trend(case: Case) -> Verdict:
     return Verdict("trend", status, found.number, sentence, advice if shown else "", "class", found.p_value, wider)
 
 
-def regime(case: Case) -> Verdict:
-    """Another drift, or other noise, from some time on."""
+def regime(case: Case, remembers: Callable[[Float64[Array, "n dim"]], bool], rival: float = 1.0) -> Verdict:
+    """Another drift, or other noise, from some time on.
+
+    Args:
+        case: The case.
+        remembers: Whether the sizes of innovations depend on sizes before. If they still do when the two parts are
+            brought to one size, the volatility comes and goes by itself, and one change does not explain it.
+        rival: p-value of steps that are too large, or of volatility. A drift that changes with less evidence than these
+            is one of their traces: they carry the state to where nothing is known.
+    """
     drift, noise = find_drift_change(case), find_noise_change(case)
+    if drift.p_value > rival:
+        drift = replace(drift, p_value=1.0)
+    if noise.p_value < FALSE_ALARM and remembers(_levelled(case, noise.number)):
+        noise = replace(noise, p_value=1.0)
     found = min(drift, noise, key=lambda f: f.p_value)
     p = min(1.0, 2 * found.p_value)
     shown = p < FALSE_ALARM
@@ -76,28 +95,32 @@ def regime(case: Case) -> Verdict:
     return Verdict("change of regime", status, number, sentence, advice if shown else "", "class", p, wider)
 
 
-def find_trend(case: Case) -> Found:
-    """b in the drift b t, beside all terms in the state."""
+def find_trend(case: Case, period: float | None = None) -> Found:
+    """b in the drift b t, beside all terms in the state, and beside a season of known period."""
     dim = case.z.shape[1]
     best = Found(1.0, 0, 0.0)
     for j in range(dim):
-        slope, chi_square = _trend_of(case.found, j)
+        slope, chi_square = _trend_of(case.found, j, period)
         p = min(1.0, dim * float(stats.chi2.sf(chi_square, 1)))
         if p < FALSE_ALARM:
-            wider = case.corrected(lambda found, j=j: _trend_of(found, j)[1], 1.0)  # type: ignore[misc]
+            wider = case.corrected(lambda found, j=j: _trend_of(found, j, period)[1], 1.0)  # type: ignore[misc]
             p = min(1.0, dim * float(stats.chi2.sf(chi_square / wider, 1)))
         if p < best.p_value:
             best = Found(p, j, slope)
     return best
 
 
-def _trend_of(found: Innovations, component: int) -> tuple[float, float]:
+def _trend_of(found: Innovations, component: int, period: float | None) -> tuple[float, float]:
     """Slope b and its chi-square."""
     half = max(float(np.ptp(found.times)) / 2, 1e-300)
     later = (found.times - float(np.mean(found.times))) / half
     terms = np.column_stack([later, state_terms(found.state, component)])
-    response = responses(found, component, terms).reshape(-1, terms.shape[1])
-    term = fit_terms(found.values.ravel(), response[:, :1], response[:, 1:])
+    if period is not None:
+        turn = 2 * np.pi * found.times / period
+        terms = np.column_stack([terms, np.cos(turn), np.sin(turn)])
+    z, response = _steady(found, responses(found, component, terms))
+    response = response.reshape(-1, terms.shape[1])
+    term = fit_terms(z.ravel(), response[:, :1], response[:, 1:])
     return float(term.coefficient[0]) / half, term.chi_square
 
 
@@ -122,8 +145,8 @@ def _change_of(found: Innovations, component: int) -> tuple[float, float]:
     cuts = _cuts(found.times[order])
     if not len(cuts):
         return float("nan"), 0.0
-    response = responses(found, component, state_terms(found.state, component))[order]  # (n, dim, terms)
-    z = found.values[order]
+    z, response = _steady(found, responses(found, component, state_terms(found.state, component)))
+    z, response = z[order], response[order]  # (n, dim), (n, dim, terms)
     flat = response.reshape(-1, response.shape[2])
     fit = np.linalg.lstsq(flat, z.ravel(), rcond=1e-10)[0]
     left = z - response @ fit
@@ -161,7 +184,7 @@ def find_noise_change(case: Case) -> Found:
     That spread is the one over long times, so that a volatility that comes and goes is no change.
     """
     order = np.argsort(case.found.times, kind="stable")
-    squares = np.minimum(case.z[order] ** 2, 25.0)  # single large steps are the business of other verdicts
+    squares = np.minimum(case.z[order] ** 2, _LARGEST**2)  # single large steps are the business of other verdicts
     n, dim = squares.shape
     best = Found(1.0, 0, float("nan"))
     cuts = _cuts(case.found.times[order])
@@ -178,6 +201,24 @@ def find_noise_change(case: Case) -> Found:
         if p < best.p_value:
             best = Found(p, j, float(case.found.times[order[cut]]))
     return best
+
+
+def _levelled(case: Case, time: float) -> Float64[Array, "n dim"]:
+    """Innovations with the same mean square before and after a time."""
+    later = case.found.times >= time
+    squares = np.minimum(case.z**2, _LARGEST**2)
+    level = np.where(later[:, None], squares[later].mean(axis=0), squares[~later].mean(axis=0))
+    return case.z / np.sqrt(np.where(level > 0, level, 1.0))
+
+
+def _steady(found: Innovations, response: Float64[Array, "n dim terms"]) -> tuple[Array, Array]:
+    """Innovations and responses over the size of the innovations around them, single large ones cut off.
+
+    Jumps are no trend, and wild times say less about the drift than quiet ones.
+    """
+    z = np.clip(found.values, -_CUT_OFF, _CUT_OFF)
+    size = np.sqrt(np.maximum(uniform_filter1d(z**2, 2 * _AROUND + 1, axis=0, mode="nearest"), _LEAST_SIZE**2))
+    return z / size, response / size[:, :, None]
 
 
 def _long_run_variance(values: Float64[Array, " n"]) -> float:
