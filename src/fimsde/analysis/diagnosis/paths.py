@@ -52,8 +52,9 @@ def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], flo
         chi_square, freedom = found.chi_square, float(max(int((found.size > 0).sum()) - 1, 1))
         p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
         if p < FALSE_ALARM:  # the law of short paths, by the equation itself
-            chi_square, freedom = _matched(chi_square, freedom, np.array([_of(again, j) for again in case.redrawn]))
-            p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
+            drawn = np.array([_of(again, j) for again in case.redrawn])
+            p = min(1.0, dim * _chance(chi_square, freedom, drawn))
+            chi_square *= freedom / max(float(drawn.mean()), freedom) if len(drawn) else 1.0
         if p <= worst[0]:
             excess = max(chi_square - freedom, 0.0) / max(float(found.size.sum()), 1e-300)  # variance of the drift
             drift = (case.found.steps.ahead - case.found.steps.start)[:, j] / case.found.dtau
@@ -109,16 +110,17 @@ def _of(found: Innovations, j: int) -> float:
     return _own_constants(found, j, len(found.path_starts) - 1).chi_square
 
 
-def _matched(chi_square: float, freedom: float, drawn: Float64[Array, " replicates"]) -> tuple[float, float]:
-    """The statistic, and degrees of freedom, in units in which replicates of the equation have the law of chi-square.
+def _chance(chi_square: float, freedom: float, drawn: Float64[Array, " replicates"]) -> float:
+    """P(a larger statistic), by the law that has the mean and the variance of replicates of the equation.
 
-    Mean and variance of a chi-square are its degrees of freedom and twice these; never narrower than the limit law.
+    Mean and variance of a chi-square are its degrees of freedom and twice these; it is never taken to be narrower than
+    the limit law. That the mean is one of some replicates makes it Fisher's law.
     """
     if len(drawn) < _FEWEST_REPLICATES:
-        return chi_square, freedom
+        return float(stats.chi2.sf(chi_square, freedom))
     mean, variance = max(float(drawn.mean()), freedom), max(float(drawn.var(ddof=1)), 1e-300)
     own = min(2 * mean**2 / variance, freedom)
-    return chi_square * own / mean, own
+    return float(stats.f.sf(chi_square / mean, own, own * len(drawn)))
 
 
 def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:
