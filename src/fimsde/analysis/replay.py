@@ -5,6 +5,7 @@ record, many short tracks, gaps) and simulation differ by the equation alone. Ea
 their spread says which differences mean something.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -99,7 +100,7 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
 
 
 def replay_on(
-    sde: SDE,
+    sde: SDE | Sequence[SDE],
     observations: Observations,
     noise_std: Float64[Array, " dim"],
     replicates: int = REPLICATES,
@@ -111,7 +112,7 @@ def replay_on(
     """Simulate an equation on the grid of data, and add the measurement noise that these have.
 
     Args:
-        sde: The equation, quick to evaluate.
+        sde: The equation, quick to evaluate; or several, draws from a posterior, which take turns.
         observations: The data.
         noise_std: Standard deviation of the measurement noise, per component.
         replicates, seed: As for `replay`.
@@ -119,15 +120,12 @@ def replay_on(
         table_error: Of the equation, if it is a table.
     """
     observed, replicates = _bounded(observations, replicates)
-    starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
-    grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
-    low, high = observed.box(_FAR)
-    reach = float(np.max(np.abs([low, high])))
-    finer = substeps if substeps == 1 else _num_substeps(sde, observed, substeps)
-    ahead = _Midpoint(sde, _typical_gap(observed) / finer)
-    paths = simulate(ahead, starts, grids, substeps=finer, seed=seed, limit=reach)
-    known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
-    values = known.reshape(replicates, observed.num_points, sde.dim)
+    draws = [sde] if isinstance(sde, SDE) else list(sde)
+    played = [
+        _simulated(draw, observed, len(range(k, replicates, len(draws))), seed + k, substeps)
+        for k, draw in enumerate(draws[:replicates])
+    ]
+    values = np.concatenate([part for part, _ in played])
     noise = np.random.default_rng([seed, 2]).standard_normal(values.shape)
     noise[:, observed.path_starts[:-1]] = 0.0  # starts are observed ones, noise included
     values = values + noise_std * noise
@@ -135,14 +133,28 @@ def replay_on(
     return Replay(
         observed=observed,
         values=values,
-        num_diverged=paths.num_diverged,
-        num_simulated=len(starts),
+        num_diverged=sum(lost for _, lost in played),
+        num_simulated=replicates * observed.num_paths,
         lags=lags,
         gap=_gap(observed),
         observed_correlation=autocorrelation(observed.values, observed.path_starts, len(lags)),
         correlation=np.stack([autocorrelation(v, observed.path_starts, len(lags)) for v in values]),
         table_error=table_error,
     )
+
+
+def _simulated(
+    sde: SDE, observed: Observations, replicates: int, seed: int, substeps: int
+) -> tuple[Float64[Array, "replicates points dim"], int]:
+    """Paths on the grid of the data, and how many of them diverged."""
+    starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
+    grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
+    reach = float(np.max(np.abs(observed.box(_FAR))))
+    finer = substeps if substeps == 1 else _num_substeps(sde, observed, substeps)
+    ahead = _Midpoint(sde, _typical_gap(observed) / finer)
+    paths = simulate(ahead, starts, grids, substeps=finer, seed=seed, limit=reach)
+    known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
+    return known.reshape(replicates, observed.num_points, sde.dim), paths.num_diverged
 
 
 @dataclass(frozen=True, eq=False)

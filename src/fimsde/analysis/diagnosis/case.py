@@ -64,7 +64,7 @@ class Case:
     @cached_property
     def played(self) -> Replay:
         """Data sets simulated from the equation, on the grid of the data and with their noise."""
-        return replay_on(self.sde, self.observations, self.noise.std, REPLICATES, self.seed)
+        return replay_on(self.draws or self.sde, self.observations, self.noise.std, REPLICATES, self.seed)
 
     @cached_property
     def redrawn(self) -> tuple[Innovations, ...]:

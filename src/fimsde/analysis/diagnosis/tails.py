@@ -8,7 +8,8 @@ dx = f(x) dt + s sigma(x) dW with a volatility s of its own equation
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
+from scipy.ndimage import median_filter
 
 from fimsde.analysis.diagnosis.case import Case, without_memory
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
@@ -25,6 +26,8 @@ _LEAST_JUMP = 3.0  # standard deviations of a step: size of jumps; by hand: smal
 _LAGS = (1, 2, 3, 4, 5, 8, 12, 20, 30, 50)  # of the memory of the volatility; by hand: growing by a half
 _VISIBLE, _LARGE = 0.2, 1.0  # excess kurtosis; by hand: steps beyond four deviations are then four times as frequent
 _BEYOND, _MEDIAN = (3.5, 4.5), 1.4826  # deviations from which steps are counted; one over the median of abs(normal)
+_NEAR = 50  # neighbours on either side by the state, whose median is the typical size; by hand: known to a tenth
+_NO_NOISE, _FEWEST_JUMPS = 5.0, 4  # deviations, one in two million; large steps of which a size is read; by hand
 _REMEMBERED = 0.05  # correlation of sizes; by hand: a quarter of a percent of their variance
 _FARTHEST = 6.0  # deviations at which steps are cut off for a comparison of moments, so that these have errors
 
@@ -64,6 +67,7 @@ def find_tails(case: Case, r: Residuals) -> Tails:
     if not z.any():
         return Tails(j, 1.0, 0.0, 0.0, 1.0, np.inf, (0.0, 0.0), *_volatility(case, r))
     share, size, mixture = _mixture(z)
+    share, size = _beyond(_without_places(z, case.found.state[:, j]), share, size)
     freedom, student = _student(z)
     if p < FALSE_ALARM:  # steps of the equation itself may be no more normal
         drawn = case.drawn[:, j]
@@ -85,7 +89,8 @@ def verdicts(case: Case, found: Tails) -> tuple[Verdict, Verdict, Verdict]:
 
 def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
     name, gap = case.names[found.component], float(np.mean(case.found.dtau))
-    step = float(np.sqrt(np.mean(case.found.std[:, found.component] ** 2)))
+    raw = np.abs(case.found.plain * case.found.std)[:, found.component]
+    step = float(np.median(raw)) * _MEDIAN  # of the steps that are no jumps
     rate = found.share / gap
     sentence = f"no step is out of line, p = {found.p_value:.2g}."
     advice = "Take them out (split the paths there), or simulate them on top: their rate and size are known now."
@@ -134,6 +139,17 @@ def _remembers(case: Case, found: Tails, shown: bool) -> Verdict:
     return Verdict("volatility", status, found.volatility, sentence, advice if shown else "", "class", p, wider)
 
 
+def _without_places(z: Float64[Array, " n"], state: Float64[Array, " n"]) -> Float64[Array, " n"]:
+    """Innovations over their typical size where the state is, by medians, which jumps hardly move.
+
+    An estimate takes jumps for diffusion where they happened, so that steps there look smaller than they are.
+    """
+    order = np.argsort(state, kind="stable")
+    typical = np.empty(len(z))
+    typical[order] = median_filter(np.abs(z[order]), 2 * _NEAR + 1, mode="nearest")
+    return z * (float(np.median(np.abs(z))) / np.maximum(typical, 0.1 * float(np.median(np.abs(z))) + 1e-300))
+
+
 def _unlike(z: Float64[Array, " n"], drawn: Float64[Array, " draws"]) -> float:
     """p-value that third and fourth powers, and numbers of large steps, are the same in both samples."""
     p = []
@@ -168,6 +184,29 @@ def _mixture(z: Float64[Array, " n"]) -> tuple[float, float, float]:
     fitted = np.log(np.maximum(quiet + wild, 1e-300)).sum()
     plain = -0.5 * len(z) * (1 + np.log(np.mean(z**2)))
     return share, float(np.sqrt(max(large - small, 0.0) / small)), float(fitted - plain)
+
+
+def _beyond(z: Float64[Array, " n"], share: float, size: float) -> tuple[float, float]:
+    """Share and size of jumps by the steps that no normal noise makes; those of the mixture if there are too few.
+
+    E[z² | abs(z) > u] = τ² (1 + a φ(a) / Φ(-a)) with a = u / τ gives τ² = 1 + size², and the share of jumps is that of
+    large steps over 2 Φ(-a). Typical steps have no say, whatever their law.
+    """
+    large = np.abs(z) / max(_MEDIAN * float(np.median(np.abs(z))), 1e-300)
+    large = large[large > _NO_NOISE]
+    if len(large) < _FEWEST_JUMPS:
+        return share, size
+    mean = float(np.mean(large**2))
+
+    def excess(log_spread: float) -> float:
+        a = _NO_NOISE * np.exp(-log_spread)
+        return float(np.exp(2 * log_spread) * (1 + a * stats.norm.pdf(a) / stats.norm.sf(a))) - mean
+
+    if excess(np.log(1.1)) > 0 or excess(np.log(1e6)) < 0:
+        return share, size
+    spread = float(np.exp(optimize.brentq(excess, np.log(1.1), np.log(1e6))))
+    share = len(large) / len(z) / (2 * float(stats.norm.sf(_NO_NOISE / spread)))
+    return min(share, 1.0), float(np.sqrt(spread**2 - 1))
 
 
 def _student(z: Float64[Array, " n"]) -> tuple[float, float]:
