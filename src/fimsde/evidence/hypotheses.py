@@ -54,12 +54,14 @@ class Weighed:
         evidence: log p(data | hypothesis), up to a constant; minus infinity if it was not considered.
         coefficients: E[b | data, hypothesis].
         weights: p(hypothesis | data).
+        log_evidence: log p(data), over all hypotheses, up to the same constant.
     """
 
     basis: Basis
     evidence: Float64[Array, "hypotheses dim"]
     coefficients: Float64[Array, "hypotheses dim size"]
     weights: Float64[Array, "hypotheses dim"]
+    log_evidence: Float64[Array, " dim"]
 
     @property
     def mean(self) -> Float64[Array, "size dim"]:
@@ -122,7 +124,8 @@ def _weighed(
     )
     prior = _log_prior(priors, len(rest))
     weights = all_evidence + prior[:, None]
-    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - logsumexp(weights, axis=0)))
+    total = logsumexp(weights, axis=0)
+    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - total), total)
 
 
 def _impossible(num: int, dim: int, terms: int) -> SparsePosteriors:
