@@ -102,7 +102,7 @@ def bench(
     elif minutes or measure:
         raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
     if experiment == "verdicts":
-        _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
+        _verdicts(out, seed, repetitions, quick=quick, summary=summary, as_json=as_json)
         return
     if experiment in SUITES:
         refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
@@ -190,18 +190,21 @@ def bench(
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
 
 
-def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, as_json: bool) -> None:
+def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, summary: bool, as_json: bool) -> None:
     """False alarms of the verdicts, and how often each way to be wrong is named."""
     from dataclasses import asdict
 
-    from fimsde.benchmark.verdicts import kinds, run, table
+    from fimsde.benchmark.verdicts.run import kinds, run
+    from fimsde.benchmark.verdicts.tables import table
     from fimsde.interface.cli.progress import bar
 
     found = []
     with bar(len(kinds(quick=quick)), "verdicts") as tell:
-        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick):
+        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick, compute=not summary):
             found.append((kind, outcomes))
             tell(kind.name)
+    if not found:
+        raise ConfigError(f"no stored outcomes of verdicts in {str(out)!r}; run it without --summary first.")
     cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
     typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
 
