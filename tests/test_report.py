@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import fimsde
+from fimsde.data.health import health
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.identities import data_hash
 from fimsde.plots import BandSettings
 from fimsde.report import find, num_steps, page, write_report
 from fimsde.report.findings import weights_hash
 from fimsde.report.folder import write_fields
-from fimsde.report.health import health
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
 FEW = BandSettings(resamples=3)
 EVIL = "<script>alert(1)</script>\"'>&"
-ORDER = ["light", "data", "fields", "landscape", "simulated", "verdicts", "equation", "reproducibility", "citation"]
+ORDER = ["answer", "data", "fields", "landscape", "simulated", "verdicts", "equation", "reproducibility", "citation"]
 
 
 class Page(HTMLParser):

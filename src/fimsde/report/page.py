@@ -96,7 +96,7 @@ def render(title: str, made: Sequence[Section]) -> str:
 
 
 def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress: Progress) -> Iterator[Section]:
-    yield sections.light(found)
+    yield sections.answer(found)
     yield sections.data(found)
     progress("data")
     if has_band(found.result) and bands.resamples:

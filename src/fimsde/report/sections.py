@@ -18,6 +18,7 @@ from fimsde.plots import BandSettings, Picture, to_png
 from fimsde.plots.bands import has_band
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
+from fimsde.report.answer import answer_of
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
 from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import formula_block, left_out_text, terms
@@ -100,6 +101,13 @@ def landscape(found: Findings) -> Section:
     result, blocks = found.result, [_fixed_points(found)]
     if found.agreement is not None:
         blocks.append(_agreement(found.agreement))
+    if (cycle := found.cycle) is not None:
+        ranges = ", ".join(
+            f"{name} from {a:.{_DIGITS}g} to {b:.{_DIGITS}g}"
+            for name, a, b in zip(result.names, cycle.low, cycle.high, strict=True)
+        )
+        period = f"{cycle.period:.{_DIGITS}g} {result.time_unit or 'time units'}"
+        blocks.append(Paragraph(f"Without noise the drift leads to a limit cycle of period {period}: {ranges}."))
     if result.dim > 2:
         blocks.append(Paragraph("Potential and stationary density are computed in one and two dimensions."))
     elif isinstance(density := found.density, str):
@@ -149,12 +157,9 @@ def verdicts(found: Findings) -> Section:
     return Section("verdicts", "Verdicts", tuple(notes))
 
 
-def light(found: Findings) -> Section:
-    """All verdicts in one light and one sentence, on top of the page."""
-    if isinstance(checks := found.checks, str):
-        return Section("light", "In one sentence", (Note("caution", checks),))
-    sentence = checks.summary.removeprefix(f"{checks.status}: ")
-    return Section("light", "In one sentence", (Note(checks.status, _sentence(sentence)),))
+def answer(found: Findings) -> Section:
+    """The five lines on top of the page."""
+    return Section("answer", "The answer", (answer_of(found),))
 
 
 def _verdict_text(verdict: Verdict) -> str:
