@@ -18,6 +18,7 @@ from fimsde.shapes import Array, Bool, Float
 
 # Okabe and Ito's palette, and greys by hand
 OBSERVED, ESTIMATE, SIMULATED, TRUTH = "#555555", "#0072B2", "#D55E00", "#000000"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # of things told apart by colour alone
 UNSUPPORTED = "#e9e9e9"
 SIZES, SIGNED = "viridis", "PuOr_r"  # colour maps: of sizes, and of values with a sign
 WIDTH = 7.2  # inches: both columns of a journal (Nature's 183 mm), and a page with margins
