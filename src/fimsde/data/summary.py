@@ -67,4 +67,4 @@ def _values(observations: Seen, found: Health) -> list[str]:
 
 
 def _number(value: float | np.float64) -> str:
-    return f"{float(value):.4g}"
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"  # no exponent where people write none

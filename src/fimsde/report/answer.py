@@ -12,6 +12,7 @@ import numpy as np
 from fimsde.analysis import formula
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
+from fimsde.analysis.formula import plain_number
 from fimsde.analysis.naming import without_units
 from fimsde.analysis.remarks import little_drift
 from fimsde.data.lines import Line, as_html, as_text
@@ -107,14 +108,16 @@ def _dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
     near = [p for p in points if p.inside]
     if (cycle := found.cycle) is not None:
         where = _at(found, names, [cycle.around])
-        yield f"a limit cycle of period {cycle.period:.3g} {unit} around an unstable equilibrium at {where}"
+        period = f"{plain_number(cycle.period, 3)} {unit}"
+        yield f"a limit cycle of period {period} around an unstable equilibrium at {where}"
         return
     yield _equilibria(found, names, near)
     if (time := relaxation_time(points)) is not None:
-        yield f"relaxation time {time:.3g} {unit}"
+        yield f"relaxation time {plain_number(time, 3)} {unit}"
     turning = [p for p in near if p.kind == "stable focus"]
     if turning:
-        yield f"oscillations of period {2 * math.pi / abs(turning[0].eigenvalues.imag).max():.3g} {unit}"
+        period = 2 * math.pi / float(np.abs(turning[0].eigenvalues.imag).max())
+        yield f"oscillations of period {plain_number(period, 3)} {unit}"
 
 
 def _equilibria(found: Findings, names: tuple[str, ...], near: list[FixedPoint]) -> str:
@@ -160,17 +163,22 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
     several = len(names) > 1
     if isinstance(found.equation, str) or not (varies := _varies(found.equation)).any():
         sizes = ", ".join(
-            f"{m:.3g}" + (f" of {name}" if several else "") for m, name in zip(middle, names, strict=True)
+            plain_number(m, 3) + (f" of {name}" if several else "") for m, name in zip(middle, names, strict=True)
         )
         yield f"noise of constant strength ({sizes} {per})"
     else:
         sizes = ", ".join(
-            (f"from {a:.3g} to {b:.3g}" if changes else f"{m:.3g}") + (f" of {name}" if several else "")
+            (f"from {plain_number(a, 3)} to {plain_number(b, 3)}" if changes else plain_number(m, 3))
+            + (f" of {name}" if several else "")
             for a, m, b, changes, name in zip(low, middle, high, varies, names, strict=True)
         )
         yield f"noise that depends on the state ({sizes} {per})"
     std = measurement_noise(found.result)
-    seen = [f"{s:.2g}" + (f" of {name}" if several else "") for s, name in zip(std, names, strict=True) if s > 0]
+    seen = [
+        plain_number(size, 2) + (f" of {name}" if several else "")
+        for size, name in zip(std.tolist(), names, strict=True)
+        if size > 0
+    ]
     yield f"measurement noise {', '.join(seen)} (standard deviation)" if seen else "no measurement noise seen"
 
 
