@@ -13,6 +13,7 @@ from fimsde.data.support import Support, fit_support
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import Fields
 from fimsde.errors import InvalidObservationsError
+from fimsde.evidence.frame import Frame, choose_frame
 from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
 from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
 from fimsde.shapes import Array, Bool, Float, Float64
@@ -27,13 +28,15 @@ class Settings:
 
     Attributes:
         origin: Where equations may have few terms. "auto": around the zero of your scale, or around an unknown place;
-            "unknown": around an unknown place, so that a shift of the data shifts the answer and changes nothing else.
+            None: around an unknown place, so that a shift of the data shifts the answer and changes nothing else; a
+            state, in the units of the data: there.
     """
 
-    origin: Literal["auto", "unknown"] = "auto"
+    origin: tuple[float, ...] | Literal["auto"] | None = "auto"
 
 
-AUTO, STRICT = Settings(), Settings("unknown")
+AUTO, STRICT = Settings(), Settings(None)
+METHOD = "fimsde"  # in labels: this is the estimate of the package
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +47,20 @@ class PosteriorSDE:
     outside the data than these are wide.
 
     Attributes:
-        inference: What was learnt, in normalised coordinates.
-        normaliser: From the units of the data to those.
-        support: Where data were.
+        inference: What was learnt, in normalised coordinates, its axes those of the frame.
+        normaliser: From the units of the data to normalised coordinates.
+        frame: From normalised coordinates to those of the inference.
+        support: Where data were, normalised.
         box: Corners beyond which fields are constant, normalised.
+        settings: How hypotheses were weighed.
     """
 
     inference: Inference = field(repr=False)
     normaliser: Normaliser = field(repr=False)
+    frame: Frame = field(repr=False)
     support: Support = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
+    settings: Settings = AUTO
 
     @property
     def dim(self) -> int:
@@ -63,27 +70,28 @@ class PosteriorSDE:
     @property
     def noise_std(self) -> Float64[Array, " dim"]:
         """Standard deviation of the measurement noise, per component, in the units of the data; 0 if none was found."""
-        return self.normaliser.scale * np.sqrt(self.inference.equation.noise)
+        return self.normaliser.scale * np.sqrt(self.frame.undo_sizes(self.inference.equation.noise))
 
     @property
     def probabilities(self) -> dict[str, dict[str, Float64[Array, " dim"]]]:
         """Probability of every hypothesis about drift and diffusion, per component."""
-        found = self.inference
+        found, back = self.inference, self.frame.undo_sizes
         return {
-            "drift": dict(zip(DRIFT, found.drift.weights, strict=True)),
-            "diffusion": dict(zip(RATE, found.rate.weights, strict=True)),
+            "drift": dict(zip(DRIFT, back(found.drift.weights), strict=True)),
+            "diffusion": dict(zip(RATE, back(found.rate.weights), strict=True)),
         }
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
         equation = self.inference.equation
-        return self.normaliser.undo_drift(equation.drift_basis.field(equation.drift, self._held(x)))
+        f = equation.drift_basis.field(equation.drift, self._held(x))
+        return self.normaliser.undo_drift(self.frame.undo_states(f))
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Diffusion sqrt(g), state per square root of time."""
         equation = self.inference.equation
         g = np.maximum(equation.rate_basis.field(equation.rate, self._held(x)), equation.floor)
-        return self.normaliser.undo_diffusion(np.sqrt(g))
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(g)))
 
     def fields(self, x: Float[Array, "queries dim"]) -> Fields:
         """Drift and diffusion at once; NaN where x is not finite."""
@@ -96,12 +104,21 @@ class PosteriorSDE:
             return self.support.contains(self.normaliser.states(np.asarray(x, np.float64)))
 
     def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """Normalised locations, moved to the nearest place in the box."""
-        return np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box)
+        """Locations as the inference knows them, moved to the nearest place in the box."""
+        return self.frame.states(np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box))
+
+
+def fit_again(sde: PosteriorSDE, observations: Observations, seed: int) -> PosteriorSDE:
+    """The equation behind other data, in the same way."""
+    return fit(observations, sde.settings, seed)
 
 
 def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) -> PosteriorSDE:
-    """The equation behind the observations. Nothing is random, so the seed has no use."""
+    """The equation behind the observations. Nothing is random, so the seed has no use.
+
+    Raises:
+        InvalidObservationsError: If they have too many components, or cannot tell the terms of an equation apart.
+    """
     if observations.dim > MOST_COMPONENTS:
         raise InvalidObservationsError(
             f"the observations have {observations.dim} components; hypotheses are known for at most {MOST_COMPONENTS}. "
@@ -111,12 +128,27 @@ def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) ->
     refuse_degenerate(observations, transitions)
     normaliser = fit_normaliser(transitions)
     normalised = normaliser.transitions(transitions)
-    zero = normaliser.states(np.zeros((1, observations.dim)))[0]
-    found = infer(normalised, Origin(zero if settings.origin == "auto" else None))
+    frame = choose_frame(normalised)
+    place = _place(settings, observations.dim)
+    there = None if place is None else frame.states(normaliser.states(place[None]))[0]
+    found = infer(frame.transitions(normalised), Origin(there, is_sure=isinstance(settings.origin, tuple)))
     _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
     low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
     box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
-    return PosteriorSDE(found, normaliser, fit_support(normalised), box)
+    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box, settings)
+
+
+def _place(settings: Settings, dim: int) -> Float64[Array, " dim"] | None:
+    """The state that may be special; None if it is unknown."""
+    if settings.origin is None:
+        return None
+    place = np.zeros(dim) if settings.origin == "auto" else np.array(settings.origin, np.float64)
+    if place.shape != (dim,) or not np.isfinite(place).all():
+        raise InvalidObservationsError(
+            f"the origin has {place.size} numbers, {np.isfinite(place).sum()} of them finite; expected {dim} finite "
+            "numbers, one per component."
+        )
+    return place
 
 
 def _check_finite(*parts: Float64[Array, "..."] | Sequence[float]) -> None:
