@@ -5,8 +5,7 @@ Run: python examples/real_series.py
 
 # %%
 # All of these come with statsmodels (the extra `datasets`) and are read from where it
-# is installed. They are estimated by weighing hypotheses ("evidence"), which tells
-# measurement noise from motion.
+# is installed.
 
 import matplotlib.pyplot as plt
 
@@ -21,26 +20,26 @@ for name, about in fimsde.datasets.names().items():
 # under large errors of measurement (Durbin and Koopman: 123 and 38, the standard
 # deviations of the error and of the yearly change).
 
-print(fimsde.fit(series["nile"], "evidence"))
+print(fimsde.estimate(series["nile"]))
 
 # %%
 # **Interest rates.** Vasicek's equation has noise of constant strength, that of Cox,
 # Ingersoll and Ross noise that grows with the square root of the rate. The pull back to
 # a mean is weak, and fifty years are too short to see it (a unit root is not rejected).
 
-print(fimsde.fit(series["interest-rate"], "evidence"))
+print(fimsde.estimate(series["interest-rate"]))
 
 # %%
 # **Sunspots.** A cycle of eleven years. One number per year holds no velocity, so no
 # equation of first order can swing: the verdict names the period.
 
-print(fimsde.fit(series["sunspots"], "evidence"))
+print(fimsde.estimate(series["sunspots"]))
 
 # %%
 # **CO₂.** A yearly course on a steady rise; neither is a function of the
 # concentration. The verdict names the year.
 
-print(fimsde.fit(series["co2"], "evidence"))
+print(fimsde.estimate(series["co2"]))
 
 # %%
 # The series.
