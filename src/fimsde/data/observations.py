@@ -1,4 +1,4 @@
-"""The door: arrays, tables and files become `Observations`, and every check of the input happens here.
+"""Input: arrays, tables and files become `Observations`, and every check of the input happens here.
 
 A missing observation is simply absent: the step over a gap is one longer step, and nothing is interpolated.
 """

@@ -12,7 +12,7 @@ class BandSettings:
     """How bands are made; see `Result.band`."""
 
     level: float = 0.9  # share of the intervals that should cover the truth
-    resamples: int = 50  # times the data are drawn again; 0: no band
+    resamples: int = 50  # bootstrap resamples of the data; 0: no band
     seed: int = 0  # of the draws
 
     def of(self, result: Result, x: Float64[Array, "queries dim"]) -> Band | None:

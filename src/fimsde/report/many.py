@@ -44,7 +44,7 @@ class Settings:
 
     Attributes:
         weights: Folder of a recognition model; None for evidence, without one.
-        origin: A special state, as for `fimsde.estimate`.
+        origin: A known origin, as for `fimsde.estimate`.
         report: Whether to write pages, with figures and bands.
         level, resamples: Of the bands.
         seed: Of bands, simulations and checks.

@@ -97,8 +97,6 @@ def render(title: str, made: Sequence[Section]) -> str:
 
 def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress: Progress) -> Iterator[Section]:
     yield sections.answer(found)
-    yield sections.data(found)
-    progress("data")
     if has_band(found.result) and bands.resamples:
         progress("band 1")
         for k in range(2, bands.resamples + 1):  # kept by the result: figures ask for all of them at once
@@ -110,6 +108,7 @@ def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress:
         ("simulated against observed", lambda: sections.simulated(found)),
         ("verdicts", lambda: sections.verdicts(found)),
         ("equation", lambda: sections.equation(found)),
+        ("data", lambda: sections.data(found)),
         ("reproducibility", lambda: sections.reproducibility(found, bands)),
         ("citation", sections.citation),
     ):

@@ -1,4 +1,4 @@
-"""The sections of a report, in the order in which a reviewer asks for them."""
+"""The sections of a report: the answer, figures, then details."""
 
 from collections.abc import Callable
 
@@ -72,10 +72,10 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
         skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
         blocks.append(
             Paragraph(
-                f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
-                f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
+                f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were "
+                f"resampled {bands.resamples} times, in blocks or by paths, and estimated again each time."
                 + _smaller(result)
-                + (f" {skipped} of the draws could not be estimated and do not count." if skipped else "")
+                + (f" {skipped} of the resamples could not be estimated and do not count." if skipped else "")
             )
         )
     else:
@@ -93,7 +93,7 @@ def _smaller(result: Result) -> str:
     """How draws of very long data are smaller than these."""
     assert result.observations is not None, "bands need data"
     size, num = band_size(result.observations), result.observations.num_transitions
-    return f" A draw has {size} of the {num} transitions, which the bands allow for." if size < num else ""
+    return f" A resample has {size} of the {num} transitions, which the bands allow for." if size < num else ""
 
 
 def landscape(found: Findings) -> Section:
