@@ -160,7 +160,7 @@ def test_the_picture_of_the_first_minute_is_small_and_named_with_its_command():
     assert "`make figure`" in text[place.end() : place.end() + 300]
     recipe = (ROOT / "Makefile").read_text().split("\nfigure:")[1].split("\n\n")[0]
     assert place[1] in recipe
-    assert text.index("fimsde.read(") < place.start() < text.index("## Results")
+    assert place.start() < text.index("## Install") < text.index("fimsde.estimate(") < text.index("## Results")
 
 
 @pytest.fixture(scope="module")
