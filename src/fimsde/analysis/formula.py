@@ -9,6 +9,7 @@ import numpy as np
 
 from fimsde.analysis.naming import in_latex, in_text
 from fimsde.analysis.polynomials import Polynomials, Written
+from fimsde.shapes import Array
 
 _FEWEST_DIGITS = 3  # of a coefficient; by hand: readable
 _ALL_DIGITS = 17  # tell every float64 from its neighbours (IEEE 754)
@@ -61,9 +62,17 @@ def _line_with_errors(equation: Written, component: int, factors: Sequence[str])
     )
 
 
+def errors_of(polynomials: Polynomials) -> tuple[Array, str]:
+    """Errors of the coefficients, and what they are: of draws of a posterior if there are any."""
+    ends = getattr(polynomials, "intervals", None)
+    if ends is None:
+        return polynomials.standard_errors, "one standard error"
+    return (ends[1] - ends[0]) / 2, f"half the width of a {100 * polynomials.level:g} % interval"  # type: ignore[attr-defined]
+
+
 def sizes_of(polynomials: Polynomials, component: int) -> list[str]:
-    """Sizes of the coefficients of a component, each with its standard error where there are data."""
-    row, errors = polynomials.coefficients[component], polynomials.standard_errors[component]
+    """Sizes of the coefficients of a component, each with its error where there are data."""
+    row, errors = polynomials.coefficients[component], errors_of(polynomials)[0][component]
     digits = digits_of(polynomials, component)
     known = polynomials.doubt is not None
     return [

@@ -22,6 +22,11 @@ class BandSettings:
         return result.band(x, level=self.level, resamples=self.resamples, seed=self.seed)
 
 
+def is_bootstrapped(result: Result) -> bool:
+    """Whether the band is made by estimating again, rather than from a posterior of the estimator."""
+    return has_band(result) and not getattr(result, "has_posterior", False)
+
+
 def has_band(result: Result) -> bool:
     """Whether the equation was fitted to data, so that it can be fitted again."""
     return result.observations is not None and result.refit is not None

@@ -6,6 +6,7 @@ The same lines begin the report, the page of the app, `print(result)`, what note
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _equation(found: Findings, names: tuple[str, ...]) -> Line:
     if isinstance(equation := found.equation, str):
         return Line("Equation", equation, "caution")
     short = replace(equation, names=names)
-    note = "(± one standard error; dW: white noise)"
+    note = f"(± {formula.errors_of(equation.drift_terms)[1]}; dW: white noise)"
     text = f"{formula.text(short, errors=True)}\n{note}"
     return Line("Equation", text, None, _markup(short, note), verbatim=True)
 
@@ -113,11 +114,11 @@ def _dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         return
     yield _equilibria(found, names, near)
     if (time := relaxation_time(points)) is not None:
-        yield f"relaxation time {plain_number(time, 3)} {unit}"
+        yield f"relaxation time {plain_number(time, 3)} {unit}{_range_of_time(points, time)}"
     turning = [p for p in near if p.kind == "stable focus"]
     if turning:
-        period = 2 * math.pi / float(np.abs(turning[0].eigenvalues.imag).max())
-        yield f"oscillations of period {plain_number(period, 3)} {unit}"
+        turn = 2 * math.pi / float(np.abs(turning[0].eigenvalues.imag).max())
+        yield f"oscillations of period {plain_number(turn, 3)} {unit}"
 
 
 def _equilibria(found: Findings, names: tuple[str, ...], near: list[FixedPoint]) -> str:
@@ -142,9 +143,31 @@ def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint]) -
     """Places of equilibria; the names once."""
     low, high = found.observations.box()
     states = [place(_rounded(p.x, high - low), high - low) for p in points]
+    if len(names) == 1 and all(_error(p) is not None for p in points):
+        shown = (f"{state[0]}{_range(_error(p).x, 0)}" for state, p in zip(states, points, strict=True))
+        return f"{names[0]} = {' and '.join(shown)}"
     if len(names) == 1:
         return f"{names[0]} = {' and '.join(state[0] for state in states)}"
     return f"({', '.join(names)}) = {' and '.join('(' + ', '.join(state) + ')' for state in states)}"
+
+
+def _error(point: FixedPoint) -> Any:
+    """What draws of a posterior say of an equilibrium; None without one."""
+    return getattr(point, "error", None)
+
+
+def _range(interval: Any, component: int) -> str:
+    """ " (0.95 to 1.02)": an interval in writing; empty if it is none."""
+    low, high = (float(np.ravel(end)[component]) for end in (interval.low, interval.high))
+    return f" ({plain_number(low, 3)} to {plain_number(high, 3)})" if np.isfinite([low, high]).all() else ""
+
+
+def _range_of_time(points: Sequence[FixedPoint], time: float) -> str:
+    """The interval of the relaxation time, of the equilibrium that is the slowest."""
+    for point in points:
+        if point.inside and point.is_stable and math.isclose(-1 / float(point.eigenvalues.real.max()), time):
+            return "" if _error(point) is None else _range(_error(point).relaxation_time, 0)
+    return ""
 
 
 def _rounded(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> Float64[Array, " dim"]:

@@ -15,7 +15,7 @@ from fimsde.errors import FimsdeError
 from fimsde.files.identities import data_hash
 from fimsde.files.versions import versions
 from fimsde.plots import BandSettings, Picture, to_png
-from fimsde.plots.bands import has_band
+from fimsde.plots.bands import has_band, is_bootstrapped
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.answer import answer_of
@@ -68,15 +68,11 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
             + ("" if result.is_diagonal else " The noise of different components is correlated.")
         )
     ]
-    if has_band(result) and bands.resamples:
-        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
+    if is_bootstrapped(result) and bands.resamples:
+        blocks.append(_about_bootstrap(result, bands))
+    elif has_band(result) and bands.resamples:
         blocks.append(
-            Paragraph(
-                f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were "
-                f"resampled {bands.resamples} times, in blocks or by paths, and estimated again each time."
-                + _smaller(result)
-                + (f" {skipped} of the resamples could not be estimated and do not count." if skipped else "")
-            )
+            Paragraph(f"Bands are pointwise {bands.level:.0%} intervals of the posterior that the estimator states.")
         )
     else:
         blocks.append(Note("caution", "This equation was not fitted to the data, so there are no bands."))
@@ -87,6 +83,16 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
             ("diffusion along each axis", lambda: plots.plot(result, "diffusion", bands=bands, truth=truth)),
         )
     return Section("fields", "Drift and diffusion", tuple(blocks))
+
+
+def _about_bootstrap(result: Result, bands: BandSettings) -> Paragraph:
+    skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
+    return Paragraph(
+        f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were resampled {bands.resamples} "
+        "times, in blocks or by paths, and estimated again each time."
+        + _smaller(result)
+        + (f" {skipped} of the resamples could not be estimated and do not count." if skipped else "")
+    )
 
 
 def _smaller(result: Result) -> str:
