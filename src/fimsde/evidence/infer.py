@@ -10,7 +10,7 @@ from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.filter import Equation, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
-from fimsde.evidence.information import drift_information, innovations_after, variance_information
+from fimsde.evidence.information import VarianceInformation, drift_information, innovations_after, variance_information
 from fimsde.evidence.settle import (
     DRIFT_DEGREE,
     FLOOR,
@@ -44,6 +44,7 @@ class Inference:
         drift, rate: Hypotheses about f and g.
         equation: Their averages, and the noise variance.
         noise_error: Standard error of the noise variance.
+        told: The log likelihood of the coefficients of g and of the noise variance.
         likelihood: log p(data) under the equation around which hypotheses were weighed.
         speed: Natural size of the drift.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
@@ -53,6 +54,7 @@ class Inference:
     rate: Weighed
     equation: Equation
     noise_error: Float64[Array, " dim"]
+    told: VarianceInformation
     likelihood: float
     speed: Float64[Array, " dim"]
     is_coarse: bool
@@ -105,7 +107,7 @@ def _weigh(here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, eule
     noise = equation.noise if euler else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
-    return Inference(drift, rate, after, noise_error, found.likelihood, speed, euler)
+    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, euler)
 
 
 def _on_grids(series: Series, equation: Equation) -> Equation:
