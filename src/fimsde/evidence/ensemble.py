@@ -89,7 +89,7 @@ class FieldDraws:
         if grid is None or not is_smooth.any():
             return out
         known = np.minimum(features[..., terms:].sum(axis=-1), 1.0)
-        rows, columns = np.nonzero((known < 1.0 - _INSIDE) & is_smooth[:, None])
+        rows, columns = np.nonzero(np.asarray(known < 1.0 - _INSIDE) & np.asarray(is_smooth)[:, None])
         if not len(rows):
             return out
         places = x[rows, columns]

@@ -10,10 +10,11 @@ import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
 from fimsde.analysis import density, exit_time, fixed_points, potential, readout
-from fimsde.analysis.band import Band, Redraws
+from fimsde.analysis.band import Band, Redraws, posterior_band
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
 from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.draws import NUM_DRAWS, CorrelatedDraws, Draws, separate
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
 from fimsde.analysis.fixed_points import FixedPoint
@@ -29,6 +30,7 @@ from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
 from fimsde.results.forecasts import Forecasts
 from fimsde.results.judged import Judged
+from fimsde.results.posterior import Method, Posterior
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -61,6 +63,7 @@ class Result(Judged, Forecasts):
         method: How the equation was obtained, for labels.
         refit: From other observations and a seed to an equation of the same kind; None if it was not fitted.
         recipe: Name and seed of the method, if it was fitted by name; such results can be saved.
+        draw: Method, seed and number, if the equation is a draw of a posterior.
     """
 
     sde: SDE
@@ -70,6 +73,7 @@ class Result(Judged, Forecasts):
     method: str = field(repr=False)
     refit: Refit | None = field(default=None, repr=False)
     recipe: tuple[str, int] | None = field(default=None, repr=False)
+    draw: tuple[Method, int, int] | None = field(default=None, repr=False)
 
     @property
     def dim(self) -> int:
@@ -180,18 +184,55 @@ class Result(Judged, Forecasts):
         """
         return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
 
-    def band(self, x: Locations, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Band:
-        """Pointwise intervals for drift and diffusion by bootstrap over the data; see `fimsde.analysis.band`.
+    @property
+    def has_posterior(self) -> bool:
+        """Whether the estimator says by itself what else is possible; others are asked by bootstrap."""
+        return hasattr(self.fitted, "draws")
 
-        Estimates of redrawn data are kept, so that further calls with the same seed are quick.
+    def posterior(self, num: int = NUM_DRAWS, seed: int = 0, *, method: Method | None = None) -> Posterior:
+        """Equations that the data leave possible, all equally likely, each a result with every analysis.
+
+        Draw i is a function of (seed, i). Draws are kept, so that further calls are quick.
+
+        Args:
+            num: How many.
+            seed: Of the draws.
+            method: "posterior": from the posterior of the estimator, in milliseconds; "bootstrap": estimates of
+                redrawn data, which every method has, as a second opinion. By default the first if there is one.
+        """
+        chosen = ("posterior" if self.has_posterior else "bootstrap") if method is None else method
+        draws = self._draws(chosen, num, seed)
+
+        def one(i: int) -> "Result":
+            return replace(self, sde=draws[i], method=f"{self.method}, draw {i}", refit=None, draw=(chosen, seed, i))
+
+        return Posterior(draws, chosen, seed, one)
+
+    def band(
+        self,
+        x: Locations,
+        *,
+        level: float = 0.9,
+        simultaneous: bool = False,
+        method: Method | None = None,
+        resamples: int = 50,
+        seed: int = 0,
+    ) -> Band:
+        """Intervals for drift and diffusion; see `fimsde.analysis.band`.
 
         Args:
             x: Locations.
-            level: Share of the intervals that should cover the truth.
-            resamples: Number of times the data are drawn again and estimated.
+            level: Probability that the truth is inside: at each location, or at all of them.
+            simultaneous: Whether the whole curve of a component is inside with this probability, not each point of it.
+            method: "posterior", which is quick, or "bootstrap", which estimates again from redrawn data; by default
+                the first if the estimator has one. See `posterior`.
+            resamples: Of the bootstrap: number of times the data are drawn again and estimated. These are kept.
             seed: Seed of the draws.
         """
-        return self._redraws.band(self, to_locations(x, self.dim), level, resamples, seed)
+        places = to_locations(x, self.dim)
+        if method == "bootstrap" or not (method or self.has_posterior):
+            return self._redraws.band(self, places, level, resamples, seed, simultaneous=simultaneous)
+        return posterior_band(self._draws("posterior", NUM_DRAWS, seed), self, places, level, simultaneous=simultaneous)
 
     def resampled(self, resamples: int = 50, seed: int = 0, *, for_band: bool = False) -> tuple[SDE | None, ...]:
         """Estimates of redrawn data: draw i depends on (seed, i) alone. Kept.
@@ -353,6 +394,30 @@ class Result(Judged, Forecasts):
         """
         bands = fimsde.BandSettings(level, resamples, seed)
         return fimsde.write_report(self, path, bands=bands, seed=seed, overwrite=overwrite)
+
+    def _draws(self, method: Method, num: int, seed: int) -> Draws:
+        """Draws of the equation, kept."""
+        if not (isinstance(num, int | np.integer) and num >= 1):
+            raise ConfigError(f"num is {num!r}; expected a whole number of draws, at least 1.")
+        if (method, num, seed) not in self._kept_draws:
+            self._kept_draws[method, num, seed] = self._make_draws(method, num, seed)
+        return self._kept_draws[method, num, seed]
+
+    def _make_draws(self, method: Method, num: int, seed: int) -> Draws:
+        match method:
+            case "posterior":
+                if not self.has_posterior:
+                    raise ConfigError(f"{self.method} has no posterior of its own; use method='bootstrap'.")
+                drawn = self.fitted.draws(num, seed)  # type: ignore[attr-defined]
+                return CorrelatedDraws(drawn, self.sde.rho) if isinstance(self.sde, CorrelatedSDE) else drawn
+            case "bootstrap":
+                return separate(self.resampled(max(num, 2), seed))
+            case _:
+                raise ConfigError(f"method is {method!r}; expected 'posterior' or 'bootstrap'.")
+
+    @cached_property
+    def _kept_draws(self) -> dict[tuple[str, int, int], Draws]:
+        return {}
 
     def _refitted(self, observations: Observations, seed: int) -> SDE:
         if self.refit is None:

@@ -30,6 +30,7 @@ from fimsde.shapes import Array, Float64
 
 FORMAT_VERSION = 1  # a count: raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
+_MOST_DRAWS = 10_000  # number of a draw in a file; by hand: all before it are made as well
 _PROBES = 16  # states at which the answers are remembered; by hand: enough to notice another model, few to store
 # of the size of the fields: other processors and libraries round differently, and a change of the model shows; by hand
 _SAME = 1e-3
@@ -51,6 +52,8 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
     }
     files: dict[str, bytes] = {}
     sde = result.fitted
+    if result.draw is not None:
+        record |= {"draw": list(result.draw)}
     if isinstance(sde, EstimatedSDE):
         record |= {"kind": "estimate", "origin": None if sde.origin is None else sde.origin.tolist()}
         files |= _weights(sde.model)
@@ -101,6 +104,8 @@ def load(folder: str | Path, *, device: str = "cpu") -> Result:
         result = _made_again(folder, record, observations, device)
         if "correlation" in record:
             result = result.with_correlation(_to_correlation(folder, record["correlation"], observations.dim))
+        if "draw" in record:
+            result = _drawn_again(folder, record, result)
     _compare(result, answers)
     return result
 
@@ -124,6 +129,14 @@ def _made_again(folder: Path, record: dict[str, Any], observations: Observations
             return fit(observations, method, seed=seed)
         case _:
             raise CheckpointError(f"{folder / RESULT} describes no result that this fimsde knows. Estimate again.")
+
+
+def _drawn_again(folder: Path, record: dict[str, Any], result: Result) -> Result:
+    match record["draw"]:
+        case ["posterior" | "bootstrap" as method, int(seed), int(i)] if seed >= 0 and 0 <= i < _MOST_DRAWS:
+            return result.posterior(i + 1, seed, method=method)[i]
+        case _:
+            raise CheckpointError(f"{folder / RESULT} describes no draw that this fimsde knows. Estimate again.")
 
 
 def _to_correlation(folder: Path, rows: object, dim: int) -> Float64[Array, "dim dim"]:

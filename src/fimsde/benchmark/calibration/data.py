@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from fimsde.benchmark.wide.data import load
-from fimsde.benchmark.wide.tasks import Column, WideTask
+from fimsde.benchmark.wide.tasks import Column, Gap, WideTask
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE, Fields
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
@@ -89,7 +89,8 @@ def load_case(case: Case, seed: int) -> Known | None:
         case "prior":
             return _of_prior(case, seed)
         case "wide":
-            problem = load(WideTask(case.name, case.draw, Column(case.noise, case.gap, case.size), seed))
+            gap: Gap = "fine" if case.gap == "fine" else "coarse"
+            problem = load(WideTask(case.name, case.draw, Column(case.noise, gap, case.size), seed))
             return Known(problem.observations, problem.truth, _some(problem.inside))
         case "canonical":
             system = next(system for system in canonical.CANONICAL if system.name == case.name)
