@@ -32,7 +32,7 @@ def test_a_draw_is_a_result_that_can_be_simulated_analysed_and_saved(line, tmp_p
     drawn = line.posterior(20, seed=4)
     assert (len(drawn), drawn.dim, drawn.method) == (20, 1, "posterior")
     one, x = drawn[7], np.linspace(-0.6, 0.6, 5)
-    np.testing.assert_allclose(one.drift(x), drawn.drift(x)[7, :, 0], rtol=1e-12)
+    np.testing.assert_allclose(one.drift(x), drawn.drift(x)[7, :, 0], atol=1e-12)
     np.testing.assert_allclose(one.diffusion(x), drawn.diffusion(x)[7, :, 0], rtol=1e-12)
     assert np.abs(one.drift(x) - drawn[8].drift(x)).max() > 1e-3
     assert np.isfinite(one.simulate(np.array([0.5]), np.arange(20) * 0.1, 3).values).all()
