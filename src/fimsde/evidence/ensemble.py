@@ -10,6 +10,7 @@ from fimsde.data.normalise import Normaliser
 from fimsde.equations.sde import Fields
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.draws import CoefficientDraws, draw_coefficients
+from fimsde.evidence.frame import Frame
 from fimsde.evidence.infer import Inference
 from fimsde.shapes import Array, Float, Float64
 
@@ -119,6 +120,7 @@ class Ensemble:
         floor: Of g, normalised: what is smaller cannot be told from it.
         shares: Of the floor, where g is smaller.
         normaliser: From the units of the data to normalised coordinates.
+        frame: From these to those of the inference, in which draws are.
         box: Corners beyond which fields are constant, normalised.
     """
 
@@ -128,6 +130,7 @@ class Ensemble:
     floor: Float64[Array, " dim"] = field(repr=False)
     shares: Float64[Array, "draws dim"] = field(repr=False)
     normaliser: Normaliser = field(repr=False)
+    frame: Frame = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
 
     def __len__(self) -> int:
@@ -141,21 +144,21 @@ class Ensemble:
     @property
     def noise_std(self) -> Float64[Array, "draws dim"]:
         """Standard deviation of the measurement noise in every draw, in the units of the data."""
-        return self.normaliser.scale * np.sqrt(self.noise)
+        return self.normaliser.scale * np.sqrt(self.frame.undo_sizes(self.noise))
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Array, Array]:
         """Drift and diffusion of all draws at the same locations: two arrays (draws, queries, dim)."""
         z = self._held(x)
-        return self.normaliser.undo_drift(self.drifts.at(z)), self._diffusion(self.rates.at(z), self.shares)
+        return self._drift(self.drifts.at(z)), self._diffusion(self.rates.at(z), self.shares)
 
     def fields_own(self, x: Float[Array, "draws queries dim"]) -> tuple[Array, Array]:
         """Drift and diffusion of every draw at locations of its own."""
         z = self._held(x)
-        return self.normaliser.undo_drift(self.drifts.at_own(z)), self._diffusion(self.rates.at_own(z), self.shares)
+        return self._drift(self.drifts.at_own(z)), self._diffusion(self.rates.at_own(z), self.shares)
 
     def drift_own(self, x: Float[Array, "draws queries dim"]) -> Float64[Array, "draws queries dim"]:
         """Drift of every draw at locations of its own."""
-        return self.normaliser.undo_drift(self.drifts.at_own(self._held(x)))
+        return self._drift(self.drifts.at_own(self._held(x)))
 
     def __getitem__(self, i: int) -> "DrawnSDE":
         if not -len(self) <= i < len(self):
@@ -165,16 +168,19 @@ class Ensemble:
     @property
     def least_diffusion(self) -> Float64[Array, " dim"]:
         """Smallest diffusion that the data can tell from none, per component."""
-        return self.normaliser.undo_diffusion(np.sqrt(self.floor))
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(self.floor)))
+
+    def _drift(self, f: Float64[Array, "*lead dim"]) -> Float64[Array, "*lead dim"]:
+        return self.normaliser.undo_drift(self.frame.undo_states(f))
 
     def _diffusion(
         self, g: Float64[Array, "draws queries dim"], shares: Float64[Array, "draws dim"]
     ) -> Float64[Array, "draws queries dim"]:
         positive = np.where(g < self.floor, self.floor * shares[:, None], g)
-        return self.normaliser.undo_diffusion(np.sqrt(positive))
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(positive)))
 
     def _held(self, x: Float[Array, "*lead dim"]) -> Float64[Array, "*lead dim"]:
-        return np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box)
+        return self.frame.states(np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +208,7 @@ class DrawnSDE:
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
         held = self.ensemble._held(x)
-        return self.ensemble.normaliser.undo_drift(self._parts[0].first(held))
+        return self.ensemble._drift(self._parts[0].first(held))
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Diffusion sqrt(g), state per square root of time."""
@@ -216,7 +222,7 @@ class DrawnSDE:
 
 
 def draw_ensemble(
-    inference: Inference, normaliser: Normaliser, box: Float64[Array, "2 dim"], num: int, seed: int
+    inference: Inference, normaliser: Normaliser, frame: Frame, box: Float64[Array, "2 dim"], num: int, seed: int
 ) -> Ensemble:
     """Equations drawn from what was learnt; draw i is a function of (seed, i)."""
     equation = inference.equation
@@ -227,7 +233,7 @@ def draw_ensemble(
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
     noise = _draw_noise(inference, fields[1].drawn.coefficients, seed)
     shares = np.stack([np.random.default_rng([seed, _FLOOR, i]).random(len(equation.floor)) for i in range(num)])
-    return Ensemble(fields[0], fields[1], noise, equation.floor, np.maximum(shares, _LEAST), normaliser, box)
+    return Ensemble(fields[0], fields[1], noise, equation.floor, np.maximum(shares, _LEAST), normaliser, frame, box)
 
 
 def _draw_noise(

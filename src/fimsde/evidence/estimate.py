@@ -14,6 +14,7 @@ from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import Fields
 from fimsde.errors import InvalidObservationsError
 from fimsde.evidence.ensemble import Ensemble, draw_ensemble
+from fimsde.evidence.frame import Frame, choose_frame
 from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
 from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
 from fimsde.shapes import Array, Bool, Float, Float64
@@ -45,14 +46,16 @@ class PosteriorSDE:
     outside the data than these are wide.
 
     Attributes:
-        inference: What was learnt, in normalised coordinates.
-        normaliser: From the units of the data to those.
-        support: Where data were.
+        inference: What was learnt, in normalised coordinates, its axes those of the frame.
+        normaliser: From the units of the data to normalised coordinates.
+        frame: From normalised coordinates to those of the inference.
+        support: Where data were, normalised.
         box: Corners beyond which fields are constant, normalised.
     """
 
     inference: Inference = field(repr=False)
     normaliser: Normaliser = field(repr=False)
+    frame: Frame = field(repr=False)
     support: Support = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
 
@@ -64,27 +67,28 @@ class PosteriorSDE:
     @property
     def noise_std(self) -> Float64[Array, " dim"]:
         """Standard deviation of the measurement noise, per component, in the units of the data; 0 if none was found."""
-        return self.normaliser.scale * np.sqrt(self.inference.equation.noise)
+        return self.normaliser.scale * np.sqrt(self.frame.undo_sizes(self.inference.equation.noise))
 
     @property
     def probabilities(self) -> dict[str, dict[str, Float64[Array, " dim"]]]:
         """Probability of every hypothesis about drift and diffusion, per component."""
-        found = self.inference
+        found, back = self.inference, self.frame.undo_sizes
         return {
-            "drift": dict(zip(DRIFT, found.drift.weights, strict=True)),
-            "diffusion": dict(zip(RATE, found.rate.weights, strict=True)),
+            "drift": dict(zip(DRIFT, back(found.drift.weights), strict=True)),
+            "diffusion": dict(zip(RATE, back(found.rate.weights), strict=True)),
         }
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
         equation = self.inference.equation
-        return self.normaliser.undo_drift(equation.drift_basis.field(equation.drift, self._held(x)))
+        f = equation.drift_basis.field(equation.drift, self._held(x))
+        return self.normaliser.undo_drift(self.frame.undo_states(f))
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Diffusion sqrt(g), state per square root of time."""
         equation = self.inference.equation
         g = np.maximum(equation.rate_basis.field(equation.rate, self._held(x)), equation.floor)
-        return self.normaliser.undo_diffusion(np.sqrt(g))
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(g)))
 
     def fields(self, x: Float[Array, "queries dim"]) -> Fields:
         """Drift and diffusion at once; NaN where x is not finite."""
@@ -98,11 +102,11 @@ class PosteriorSDE:
 
     def draws(self, num: int, seed: int = 0) -> Ensemble:
         """Equations drawn from the posterior; draw i is a function of (seed, i). See `Ensemble`."""
-        return draw_ensemble(self.inference, self.normaliser, self.box, num, seed)
+        return draw_ensemble(self.inference, self.normaliser, self.frame, self.box, num, seed)
 
     def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """Normalised locations, moved to the nearest place in the box."""
-        return np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box)
+        """Locations as the inference knows them, moved to the nearest place in the box."""
+        return self.frame.states(np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box))
 
 
 def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) -> PosteriorSDE:
@@ -116,12 +120,13 @@ def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) ->
     refuse_degenerate(observations, transitions)
     normaliser = fit_normaliser(transitions)
     normalised = normaliser.transitions(transitions)
-    zero = normaliser.states(np.zeros((1, observations.dim)))[0]
-    found = infer(normalised, Origin(zero if settings.origin == "auto" else None))
+    frame = choose_frame(normalised)
+    zero = frame.states(normaliser.states(np.zeros((1, observations.dim))))[0]
+    found = infer(frame.transitions(normalised), Origin(zero if settings.origin == "auto" else None))
     _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
     low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
     box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
-    return PosteriorSDE(found, normaliser, fit_support(normalised), box)
+    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box)
 
 
 def _check_finite(*parts: Float64[Array, "..."] | Sequence[float]) -> None:
