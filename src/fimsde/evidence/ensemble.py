@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from fimsde.data.normalise import Normaliser
 from fimsde.equations.sde import Fields
@@ -12,10 +11,11 @@ from fimsde.evidence.basis import Basis
 from fimsde.evidence.draws import CoefficientDraws, draw_coefficients
 from fimsde.evidence.frame import Frame
 from fimsde.evidence.infer import Inference
+from fimsde.evidence.noise_draws import draw_noise
 from fimsde.shapes import Array, Float, Float64
 
 _WAVES = 32  # of a random function beyond the nodes; by hand: values are then nearly normal
-_DRIFT, _RATE, _NOISE, _BEYOND, _FLOOR = range(5)  # purposes: each has random numbers of its own
+_DRIFT, _RATE, _NOISE, _BEYOND = range(4)  # purposes: each has random numbers of its own
 _LEAST = 1e-3  # of the floor of g: draws stay positive, so that densities and exit times exist; by hand
 _INSIDE = 1e-9  # by which B-splines may miss their sum, one, inside the grid
 
@@ -111,12 +111,15 @@ class FieldDraws:
 class Ensemble:
     """Equations dx = f_i dt + diag(sqrt(g_i)) dW, each a draw of drift, diffusion and noise from the posterior.
 
-    Below the floor of the estimate data do not tell how small g is: there it is a share of the floor, another one in
-    every draw. Fields are constant outside the box, as those of the estimate.
+    A draw of g deviates from the mean m in proportion, m exp(u) with u = (g_i - m) / m, and in a straight line beyond
+    u = 1: it is positive, and skewed as laws of variances are. Below the floor of the estimate data do not tell how
+    small g is: there it is a share of the floor, another one in every draw. Fields are constant outside the box, as
+    those of the estimate.
 
     Attributes:
         drifts, rates: Draws of f and g, normalised.
         noise: Draws of the variance of the measurement noise, normalised.
+        rate: Coefficients of the mean of g.
         floor: Of g, normalised: what is smaller cannot be told from it.
         shares: Of the floor, where g is smaller.
         normaliser: From the units of the data to normalised coordinates.
@@ -127,6 +130,7 @@ class Ensemble:
     drifts: FieldDraws = field(repr=False)
     rates: FieldDraws = field(repr=False)
     noise: Float64[Array, "draws dim"] = field(repr=False)
+    rate: Float64[Array, "size dim"] = field(repr=False)
     floor: Float64[Array, " dim"] = field(repr=False)
     shares: Float64[Array, "draws dim"] = field(repr=False)
     normaliser: Normaliser = field(repr=False)
@@ -149,12 +153,12 @@ class Ensemble:
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Array, Array]:
         """Drift and diffusion of all draws at the same locations: two arrays (draws, queries, dim)."""
         z = self._held(x)
-        return self._drift(self.drifts.at(z)), self._diffusion(self.rates.at(z), self.shares)
+        return self._drift(self.drifts.at(z)), self._diffusion(z, self.rates.at(z), self.shares)
 
     def fields_own(self, x: Float[Array, "draws queries dim"]) -> tuple[Array, Array]:
         """Drift and diffusion of every draw at locations of its own."""
         z = self._held(x)
-        return self._drift(self.drifts.at_own(z)), self._diffusion(self.rates.at_own(z), self.shares)
+        return self._drift(self.drifts.at_own(z)), self._diffusion(z, self.rates.at_own(z), self.shares)
 
     def drift_own(self, x: Float[Array, "draws queries dim"]) -> Float64[Array, "draws queries dim"]:
         """Drift of every draw at locations of its own."""
@@ -174,9 +178,16 @@ class Ensemble:
         return self.normaliser.undo_drift(self.frame.undo_states(f))
 
     def _diffusion(
-        self, g: Float64[Array, "draws queries dim"], shares: Float64[Array, "draws dim"]
+        self,
+        z: Float64[Array, "*lead dim"],
+        g: Float64[Array, "draws queries dim"],
+        shares: Float64[Array, "draws dim"],
     ) -> Float64[Array, "draws queries dim"]:
-        positive = np.where(g < self.floor, self.floor * shares[:, None], g)
+        mean = self.rates.basis.field(self.rate, z.reshape(-1, self.dim)).reshape(z.shape)
+        mean = np.maximum(mean, self.floor)
+        away = g / mean - 1.0
+        positive = mean * (np.exp(np.minimum(away, 1.0)) + np.e * np.maximum(away - 1.0, 0.0))
+        positive = np.where(positive < self.floor, self.floor * shares[:, None], positive)
         return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(positive)))
 
     def _held(self, x: Float[Array, "*lead dim"]) -> Float64[Array, "*lead dim"]:
@@ -212,8 +223,9 @@ class DrawnSDE:
 
     def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Diffusion sqrt(g), state per square root of time."""
-        g = self._parts[1].first(self.ensemble._held(x))
-        return self.ensemble._diffusion(g[None], self.ensemble.shares[self.index, None])[0]
+        held = self.ensemble._held(x)
+        g = self._parts[1].first(held)
+        return self.ensemble._diffusion(held, g[None], self.ensemble.shares[self.index, None])[0]
 
     def fields(self, x: Float[Array, "queries dim"]) -> Fields:
         """Drift and diffusion at once; NaN where x is not finite."""
@@ -225,28 +237,14 @@ def draw_ensemble(
     inference: Inference, normaliser: Normaliser, frame: Frame, box: Float64[Array, "2 dim"], num: int, seed: int
 ) -> Ensemble:
     """Equations drawn from what was learnt; draw i is a function of (seed, i)."""
-    equation = inference.equation
+    equation, dim = inference.equation, len(inference.equation.floor)
     fields = []
     for purpose, weighed, mean in ((_DRIFT, inference.drift, equation.drift), (_RATE, inference.rate, equation.rate)):
         drawn = draw_coefficients(weighed, num, (seed, purpose))
         drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
-    noise = _draw_noise(inference, fields[1].drawn.coefficients, seed)
-    shares = np.stack([np.random.default_rng([seed, _FLOOR, i]).random(len(equation.floor)) for i in range(num)])
-    return Ensemble(fields[0], fields[1], noise, equation.floor, np.maximum(shares, _LEAST), normaliser, frame, box)
-
-
-def _draw_noise(
-    inference: Inference, rates: Float64[Array, "draws size dim"], seed: int
-) -> Float64[Array, "draws dim"]:
-    """v ~ N((r_v - A_vg g) / A_vv, 1 / A_vv) given a draw of g, not below zero; zero where no noise was found."""
-    told, present = inference.told, inference.equation.noise > 0
-    num, _, dim = rates.shape
-    out = np.zeros((num, dim))
-    chance = np.stack([np.random.default_rng([seed, _NOISE, i]).random(dim) for i in range(num)])
-    for c in np.flatnonzero(present).tolist():
-        own = told.matrix[c, -1, -1]
-        mean = (told.right[c, -1] - rates[:, :, c] @ told.matrix[c, -1, :-1]) / own
-        below = ndtr(-mean * np.sqrt(own))  # what a normal law has below zero is left out
-        out[:, c] = np.maximum(mean + ndtri(below + (1.0 - below) * chance[:, c]) / np.sqrt(own), 0.0)
-    return out
+    chances = np.stack([np.random.default_rng([seed, _NOISE, i]).random((dim, 3)) for i in range(num)])
+    noise, change = draw_noise(inference, fields[1].drawn.coefficients, chances[..., :2])
+    fields[1].drawn.coefficients[:, 0] += change
+    shares = np.maximum(chances[..., 2], _LEAST)
+    return Ensemble(fields[0], fields[1], noise, equation.rate, equation.floor, shares, normaliser, frame, box)
