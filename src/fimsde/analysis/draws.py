@@ -109,8 +109,8 @@ class Interval:
         known: Share of the draws in which it exists at all.
     """
 
-    low: Array
-    high: Array
+    low: Array | float
+    high: Array | float
     level: float
     known: float = 1.0
 
@@ -136,14 +136,19 @@ def interval_of(values: Float[Array, "..."], level: float = LEVEL) -> Interval:
     known = float(good.mean()) if values.size else 0.0
     if good.all() and len(values):
         low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
-        return Interval(low, high, level, known)
+        return Interval(_plain(low), _plain(high), level, known)
     flat, shape = values.reshape(len(values), -1), values.shape[1:]
     ends = np.full((2, flat.shape[1]), np.nan)
     for k in range(flat.shape[1]):
         own = flat[np.isfinite(flat[:, k]), k]
         if len(own):
             ends[:, k] = np.quantile(own, [(1 - level) / 2, (1 + level) / 2], method="weibull")
-    return Interval(ends[0].reshape(shape), ends[1].reshape(shape), level, known)
+    return Interval(_plain(ends[0].reshape(shape)), _plain(ends[1].reshape(shape)), level, known)
+
+
+def _plain(end: Array | np.floating) -> Array | float:
+    """A number if it is one."""
+    return end if isinstance(end, np.ndarray) and end.ndim else float(end)
 
 
 def separate(sdes: Sequence[SDE | None]) -> SeparateDraws:

@@ -8,7 +8,7 @@ Draw i of a seed depends on (seed, i) alone.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -21,7 +21,7 @@ from fimsde.evidence.basis import Basis
 from fimsde.evidence.hypotheses import Kept, Weighed
 from fimsde.evidence.smooth import _LEFT_OUT, _WIDTH, SIZES
 from fimsde.evidence.sparse import Search
-from fimsde.shapes import Array, Float64, Int
+from fimsde.shapes import Array, Bool, Float64, Int
 
 # through all terms, in which each may come or go, where subsets are too many to visit; by hand: a chain that begins at
 # the best terms needs few, and 200 draws in space take 50 ms
@@ -35,23 +35,30 @@ class CoefficientDraws:
     Attributes:
         coefficients: Draws of b.
         hypotheses: Which hypothesis each component follows in each draw.
+        terms: Which monomials are there: around zero for draws that are sparse around it, else those that make up the
+            sparse ones of their origin. None for smooth draws.
         size, length: Standard deviation and length of the process of smooth draws; size 0 for others. Beyond the nodes
             of the grid nothing else tells how far such a function may go.
     """
 
     coefficients: Float64[Array, "draws size dim"]
     hypotheses: Int[Array, "draws dim"]
+    terms: Bool[Array, "draws terms dim"]
     size: Float64[Array, "draws dim"]
     length: Float64[Array, "draws dim"]
 
     def only(self, i: int) -> "CoefficientDraws":
         """One of the draws."""
-        part = slice(i, i + 1)
-        return CoefficientDraws(self.coefficients[part], self.hypotheses[part], self.size[part], self.length[part])
+        names = ("coefficients", "hypotheses", "terms", "size", "length")
+        return CoefficientDraws(*(getattr(self, name)[i : i + 1] for name in names))
 
     def moved(self, change: Float64[Array, "size dim"]) -> "CoefficientDraws":
         """The same draws around another mean."""
-        return CoefficientDraws(self.coefficients + change, self.hypotheses, self.size, self.length)
+        return replace(self, coefficients=self.coefficients + change)
+
+    def spread(self, mean: Float64[Array, "size dim"], factor: float) -> "CoefficientDraws":
+        """Draws whose distances from a mean are so many times as large."""
+        return replace(self, coefficients=mean + factor * (self.coefficients - mean), size=factor * self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +95,8 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
     steps = 1 + _SWEEPS * basis.num_terms if basis.num_terms > _most_free(dim) else 1
     chances = _Chances.make(num, dim, steps, basis.size + basis.num_terms, stream)
     chosen = _choose(np.cumsum(weighed.weights, axis=0), chances.hypothesis)
-    out = CoefficientDraws(np.zeros((num, basis.size, dim)), chosen, np.zeros((num, dim)), np.ones((num, dim)))
+    terms = np.zeros((num, basis.num_terms, dim), bool)
+    out = CoefficientDraws(np.zeros((num, basis.size, dim)), chosen, terms, np.zeros((num, dim)), np.ones((num, dim)))
     for number, search in enumerate(kept.searches):
         if search is not None:
             _draw_sparse(out, chosen - number * kept.num_priors, kept, basis, search, chances, number)
@@ -135,12 +143,19 @@ def _draw_sparse(
     num_scales = search.scores.shape[1]
     for (place, p, c), rows in groups.items():
         where, scale = divmod(place, num_scales)
-        drawn, _ = draw_kernels.draw_sparse(
+        drawn, local = draw_kernels.draw_sparse(
             *(polynomial.matrix[c], polynomial.right[c], search.slabs[scale, c], search.odds[p], search.odds[0]),
             *(_most_free(basis.dim), *shifts, search.places[where]),
             *(chances.subset[rows, c], chances.normals[rows, c, :terms]),
         )
         out.coefficients[rows, :terms, c] = drawn
+        out.terms[rows, :, c] = local != 0 if number == 0 else within(basis.exponents, local != 0)
+
+
+def within(exponents: Int[Array, "terms dim"], there: Bool[Array, "draws terms"]) -> Bool[Array, "draws terms"]:
+    """Monomials of x that polynomials with these monomials of (x - o) may have, for an o that is not zero."""
+    part_of = np.all(exponents[None] <= exponents[:, None], axis=2)  # (terms, terms): column divides row
+    return (there.astype(np.float64) @ part_of) > 0
 
 
 def _cumulative_of_places(search: Search, priors: Iterable[int]) -> Float64[Array, " choices"]:

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from fimsde.data.normalise import Normaliser
 from fimsde.equations.sde import Fields
 from fimsde.evidence.basis import Basis
-from fimsde.evidence.draws import CoefficientDraws, draw_coefficients
+from fimsde.evidence.draws import CoefficientDraws, draw_coefficients, within
 from fimsde.evidence.frame import Frame
 from fimsde.evidence.infer import Inference
 from fimsde.evidence.noise_draws import draw_noise
-from fimsde.shapes import Array, Float, Float64
+from fimsde.evidence.spread import spread_factors
+from fimsde.shapes import Array, Float, Float64, Int
 
 _WAVES = 32  # of a random function beyond the nodes; by hand: values are then nearly normal
 _DRIFT, _RATE, _NOISE, _BEYOND = range(4)  # purposes: each has random numbers of its own
@@ -164,6 +166,29 @@ class Ensemble:
         """Drift of every draw at locations of its own."""
         return self._drift(self.drifts.at_own(self._held(x)))
 
+    def term_probabilities(
+        self, which: Literal["drift", "rate"], exponents: Int[Array, "terms dim"], *, around_zero: bool
+    ) -> Float64[Array, "dim terms"]:
+        """Share of the draws with each monomial, of those that are polynomials; NaN if none is.
+
+        Args:
+            which: Drift or variance rate.
+            exponents: Of the monomials, in the order of the components of the data.
+            around_zero: Whether they are monomials of x itself, not of x - o.
+        """
+        field = self.drifts if which == "drift" else self.rates
+        known, terms = field.basis.exponents, field.drawn.terms
+        if not around_zero:
+            terms = np.stack([within(known, terms[..., c]) for c in range(self.dim)], axis=-1)
+        places = {tuple(e): k for k, e in enumerate(known.tolist())}
+        out = np.zeros((self.dim, len(exponents)))
+        for c in range(self.dim):
+            polynomial = field.drawn.size[:, c] == 0
+            for t, e in enumerate(exponents[:, self.frame.order].tolist()):
+                there = terms[polynomial, places[tuple(e)], c] if tuple(e) in places else np.zeros(polynomial.sum())
+                out[c, t] = there.mean() if len(there) else np.nan
+        return self.frame.undo_sizes(out.T).T
+
     def __getitem__(self, i: int) -> "DrawnSDE":
         if not -len(self) <= i < len(self):
             raise IndexError(f"draw {i} of {len(self)}")
@@ -236,12 +261,14 @@ class DrawnSDE:
 def draw_ensemble(
     inference: Inference, normaliser: Normaliser, frame: Frame, box: Float64[Array, "2 dim"], num: int, seed: int
 ) -> Ensemble:
-    """Equations drawn from what was learnt; draw i is a function of (seed, i)."""
+    """Equations drawn from what was learnt, spread as calibration asks for; draw i is a function of (seed, i)."""
     equation, dim = inference.equation, len(inference.equation.floor)
     fields = []
-    for purpose, weighed, mean in ((_DRIFT, inference.drift, equation.drift), (_RATE, inference.rate, equation.rate)):
+    parts = (inference.drift, equation.drift), (inference.rate, equation.rate)
+    for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, spread_factors(inference), strict=True):
         drawn = draw_coefficients(weighed, num, (seed, purpose))
         drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
+        drawn = drawn.spread(mean, factor)
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
     chances = np.stack([np.random.default_rng([seed, _NOISE, i]).random((dim, 3)) for i in range(num)])
     noise, change = draw_noise(inference, fields[1].drawn.coefficients, chances[..., :2])

@@ -47,6 +47,7 @@ class Inference:
         told: The log likelihood of the coefficients of g and of the noise variance.
         likelihood: log p(data) under the equation around which hypotheses were weighed.
         speed: Natural size of the drift.
+        num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
     """
 
@@ -57,6 +58,7 @@ class Inference:
     told: VarianceInformation
     likelihood: float
     speed: Float64[Array, " dim"]
+    num_steps: int
     is_coarse: bool
 
 
@@ -107,7 +109,7 @@ def _weigh(here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, eule
     noise = equation.noise if euler else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
-    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, euler)
+    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
 
 
 def _on_grids(series: Series, equation: Equation) -> Equation:
