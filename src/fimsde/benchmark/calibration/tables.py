@@ -14,7 +14,7 @@ _MEASURES = ("drift", "drift_all", "diffusion", "diffusion_all")
 _HEAD = ("data sets", "drift", "drift, whole curves", "diffusion", "diffusion, whole curves")
 _FEWEST = 5  # data sets of a cell that is shown
 # beyond which factors are not trusted: a cell that asks for more has estimates that are wrong, not intervals
-_LARGEST, _SMALLEST = 4.0, 0.8
+_LARGEST, _SMALLEST = 8.0, 0.9
 
 
 def tables(rows: Sequence[Row]) -> list[ResultTable]:
