@@ -72,6 +72,7 @@ def enumerated(weighed, share, place, scales=(1.0, 3.0, 9.0)):
         logs.append(value)
         means.append(back.T @ mean)
         covariances.append(back.T @ covariance @ back)
+    logs = np.where(np.any(means, axis=1), logs, -np.inf)  # at least one term is there
     weights = np.exp(logs - logsumexp(logs))
     return weights, np.array(means), np.array(covariances)
 

@@ -35,7 +35,7 @@ def shifted(matrix, right, degree, place):
 
 
 def enumerated(matrix, right, degree, prior, width, scale, place):
-    """Log evidence and mean of all subsets, one by one, with inverses and determinants."""
+    """Log evidence and mean of all subsets but the empty one, one by one, with inverses and determinants."""
     there, reduced, back = shifted(matrix, right, degree, place)
     degrees = monomials.exponents(len(place), degree).sum(axis=1)
     std = width / scale ** np.maximum(degrees - 1.0, 0.0)
@@ -43,15 +43,16 @@ def enumerated(matrix, right, degree, prior, width, scale, place):
     logs, means = [], []
     for kept in product((False, True), repeat=len(allowed)):
         terms = allowed[list(kept)]
+        if not len(terms):
+            continue
         value = sum(np.log(prior.share if k else 1 - prior.share) for k in kept)
         mean = np.zeros(len(right))
-        if len(terms):
-            total = there[np.ix_(terms, terms)] + np.diag(std[terms] ** -2.0)
-            mean[terms] = np.linalg.solve(total, reduced[terms])
-            value += 0.5 * reduced[terms] @ mean[terms] - 0.5 * np.linalg.slogdet(total)[1] - np.log(std[terms]).sum()
+        total = there[np.ix_(terms, terms)] + np.diag(std[terms] ** -2.0)
+        mean[terms] = np.linalg.solve(total, reduced[terms])
+        value += 0.5 * reduced[terms] @ mean[terms] - 0.5 * np.linalg.slogdet(total)[1] - np.log(std[terms]).sum()
         logs.append(value)
         means.append(back.T @ mean)
-    logs = np.array(logs)
+    logs = np.array(logs) - np.log1p(-((1 - prior.share) ** len(allowed)))
     return logsumexp(logs), np.exp(logs - logsumexp(logs)) @ np.array(means)
 
 

@@ -28,7 +28,7 @@ class SDERegressor(BaseEstimator):
 
     Args:
         dt: Time between rows.
-        weights: Folder of a model; None for the bundled one.
+        weights: Folder of a recognition model; None for evidence, without one.
 
     Attributes:
         result_: The `Result`, with everything that it can do.

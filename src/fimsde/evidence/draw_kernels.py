@@ -18,6 +18,8 @@ def draw_sparse(
 ):
     """Draws of b with p(b) = sum_M p(M | data) N(b; P_M⁻¹ r_M, P_M⁻¹), subsets M of the terms in (x - place).
 
+    The empty subset is not one of them.
+
     Args:
         information, right: The log likelihood r' b - b' A b / 2 of the coefficients in x.
         slab: Prior precision of each coefficient in (x - place).
@@ -81,6 +83,8 @@ def _subsets(precision, right, slab, odds, first_odds, most_free):
         _include(matrix, reduced, smallest, evidence, i, have, to, slab[order[i]])
         for t in range(have):
             weights[to + t] = weights[t] * odds[order[i]]
+    if first == 0 and num > 0:
+        weights[0] = 0.0  # at least one term is there
     most = -np.inf
     for t in range(models):
         if weights[t] > 0.0:
@@ -119,6 +123,8 @@ def _walk(precision, right, slab, odds, possible, chances, present):
             left = swept[i, num]
         gain = math.log(odds[k]) + 0.5 * (math.log(slab[k] / pivot) + left * left / pivot)
         comes = chances[step] < 1.0 / (1.0 + math.exp(min(-gain, 700.0)))
+        if present[k] and present.sum() == 1:
+            comes = True  # at least one term is there
         if comes and not present[k]:
             _sweep(swept, i, pivot, 1.0)
         elif present[k] and not comes:

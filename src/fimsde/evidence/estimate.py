@@ -29,13 +29,15 @@ class Settings:
 
     Attributes:
         origin: Where equations may have few terms. "auto": around the zero of your scale, or around an unknown place;
-            "unknown": around an unknown place, so that a shift of the data shifts the answer and changes nothing else.
+            None: around an unknown place, so that a shift of the data shifts the answer and changes nothing else; a
+            state, in the units of the data: there.
     """
 
-    origin: Literal["auto", "unknown"] = "auto"
+    origin: tuple[float, ...] | Literal["auto"] | None = "auto"
 
 
-AUTO, STRICT = Settings(), Settings("unknown")
+AUTO, STRICT = Settings(), Settings(None)
+METHOD = "fimsde"  # in labels: this is the estimate of the package
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,7 @@ class PosteriorSDE:
         frame: From normalised coordinates to those of the inference.
         support: Where data were, normalised.
         box: Corners beyond which fields are constant, normalised.
+        settings: How hypotheses were weighed.
     """
 
     inference: Inference = field(repr=False)
@@ -58,6 +61,7 @@ class PosteriorSDE:
     frame: Frame = field(repr=False)
     support: Support = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
+    settings: Settings = AUTO
 
     @property
     def dim(self) -> int:
@@ -109,8 +113,17 @@ class PosteriorSDE:
         return self.frame.states(np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box))
 
 
+def fit_again(sde: PosteriorSDE, observations: Observations, seed: int) -> PosteriorSDE:
+    """The equation behind other data, in the same way."""
+    return fit(observations, sde.settings, seed)
+
+
 def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) -> PosteriorSDE:
-    """The equation behind the observations. Nothing is random, so the seed has no use."""
+    """The equation behind the observations. Nothing is random, so the seed has no use.
+
+    Raises:
+        InvalidObservationsError: If they have too many components, or cannot tell the terms of an equation apart.
+    """
     if observations.dim > MOST_COMPONENTS:
         raise InvalidObservationsError(
             f"the observations have {observations.dim} components; hypotheses are known for at most {MOST_COMPONENTS}. "
@@ -121,12 +134,26 @@ def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) ->
     normaliser = fit_normaliser(transitions)
     normalised = normaliser.transitions(transitions)
     frame = choose_frame(normalised)
-    zero = frame.states(normaliser.states(np.zeros((1, observations.dim))))[0]
-    found = infer(frame.transitions(normalised), Origin(zero if settings.origin == "auto" else None))
+    place = _place(settings, observations.dim)
+    there = None if place is None else frame.states(normaliser.states(place[None]))[0]
+    found = infer(frame.transitions(normalised), Origin(there, is_sure=isinstance(settings.origin, tuple)))
     _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
     low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
     box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
-    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box)
+    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box, settings)
+
+
+def _place(settings: Settings, dim: int) -> Float64[Array, " dim"] | None:
+    """The state that may be special; None if it is unknown."""
+    if settings.origin is None:
+        return None
+    place = np.zeros(dim) if settings.origin == "auto" else np.array(settings.origin, np.float64)
+    if place.shape != (dim,) or not np.isfinite(place).all():
+        raise InvalidObservationsError(
+            f"the origin has {place.size} numbers, {np.isfinite(place).sum()} of them finite; expected {dim} finite "
+            "numbers, one per component."
+        )
+    return place
 
 
 def _check_finite(*parts: Float64[Array, "..."] | Sequence[float]) -> None:

@@ -23,6 +23,8 @@ _NARROWEST = 1e-200  # variance of coefficients of data that do not move
 class SparsePrior:
     """b_k = 0 with probability 1 - share, else b_k ~ N(0, (width / scale^(deg k - 1))²), for some of the terms.
 
+    At least one of them is there.
+
     Attributes:
         name: Short and unique.
         share: Probability of a term to be there.
@@ -113,7 +115,7 @@ def sparse_posteriors(
         evidence, found = average_at_places(
             data.matrix, data.right, slabs[:num_scales], odds, most_free, *shifts, places
         )
-        evidence += absent[:, None]
+        evidence, found = _without_the_empty(evidence + absent[:, None], found, absent[:, None])
         total = _of_all(evidence, otherwise).sum(axis=-1)
         return total[..., None], np.concatenate([found, evidence[..., None]], axis=-1)
 
@@ -127,6 +129,18 @@ def sparse_posteriors(
     places = np.concatenate(visited)[-len(scores) :]  # a first look comes before
     search = Search(places, scores[..., 0], evidence, of_all, slabs, odds)
     return SparsePosteriors(total, np.einsum("isrd,isrdt->rdt", share, averages), search)
+
+
+def _without_the_empty(
+    evidence: Float64[Array, "places scales priors dim"], found: Array, empty: Float64[Array, "priors 1"]
+) -> tuple[Array, Array]:
+    """Log evidence and averages given that there is a term at all: p(data, M) summed over M that are not empty.
+
+    A polynomial without terms has the log likelihood zero; that there is no field is a hypothesis of its own.
+    """
+    lost = -np.expm1(np.minimum(empty - evidence, 0.0))  # share of the evidence that is not the empty set's
+    lost = np.maximum(lost, np.finfo(float).eps)
+    return evidence + np.log(lost) - np.log1p(-np.exp(empty)), found / lost[..., None]
 
 
 def _mass(others: Float64[Array, "places scales dim"], num: int) -> Float64[Array, " dim"]:

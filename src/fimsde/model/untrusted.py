@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors
-import torch
-from torch import Tensor
 
 from fimsde.errors import CheckpointError
+
+if TYPE_CHECKING:  # headers and JSON are read without it
+    from torch import Tensor
 
 _PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 _LARGEST_JSON = 1 << 20  # bytes
@@ -64,7 +65,7 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
     return infos
 
 
-def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]], ignore: Sequence[str] = ()) -> dict[str, Tensor]:
+def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]], ignore: Sequence[str] = ()) -> "dict[str, Tensor]":
     """Exactly the float32 tensors of the given shapes. Missing, surplus, misshapen and non-finite ones are all listed.
 
     They get memory of their own: where a tensor lies in a file must not decide how products with it are rounded.
@@ -90,8 +91,10 @@ def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]], ignore: Sequen
     return tensors
 
 
-def non_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+def non_finite(tensors: "Mapping[str, Tensor]") -> list[str]:
     """A line for every tensor with NaN or infinite entries."""
+    import torch
+
     counts = {name: int((~torch.isfinite(t)).sum()) for name, t in tensors.items()}
     return [f"{name} has {n} NaN or infinite entries" for name, n in counts.items() if n]
 

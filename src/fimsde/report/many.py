@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
@@ -44,7 +44,7 @@ class Settings:
     """How every data set is estimated; kept beside each result.
 
     Attributes:
-        weights: Folder of a model; None for the bundled one.
+        weights: Folder of a recognition model; None for evidence, without one.
         origin: A special state, as for `fimsde.estimate`.
         report: Whether to write pages, with figures and bands.
         level, resamples: Of the bands.
@@ -52,7 +52,7 @@ class Settings:
     """
 
     weights: str | None = None
-    origin: tuple[float, ...] | None = None
+    origin: tuple[float, ...] | Literal["auto"] | None = "auto"
     report: bool = False
     level: float = 0.9
     resamples: int = 50

@@ -1,14 +1,16 @@
-"""The ways to a result: from the recognition model, from a baseline, from any equation, from a finetuned model."""
+"""The ways to a result: by evidence, from a recognition model, from a baseline, from any equation, by finetuning."""
 
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
+from fimsde.evidence import estimate as evidence
+from fimsde.evidence.estimate import PosteriorSDE, Settings
 from fimsde.results.result import Refit, Result
 from fimsde.shapes import Array, Float
 
@@ -47,27 +49,56 @@ def result(
     return Result(sde, tuple(names), time_unit, observations, method, refit)
 
 
+WEIGHTS = "bundled"  # name of the recognition model that comes with the package
+
+
 def estimate(
     observations: Any,
     model: "FIMSDE | str | Path | None" = None,
     *,
-    origin: Float[Array, " dim"] | Sequence[float] | None = None,
+    origin: Float[Array, " dim"] | Sequence[float] | Literal["auto"] | None = "auto",
 ) -> Result:
     """Estimate the stochastic differential equation behind the observations.
 
+    By default hypotheses about drift and diffusion are weighed by their evidence; a recognition model, which read its
+    answers from random equations, is used if you name one.
+
     Args:
         observations: What `fimsde.read` returns, or a table or the name of a file, which it reads without options.
-        model: A model, or the folder of its weights; by default the weights that come with the package.
+        model: None: no model, but evidence. "bundled": the recognition model that comes with the package; else a model,
+            or the folder of its weights.
         origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
-            in the units of the data. Primed models use it; without it the place is averaged over.
+            in the units of the data. None: nobody knows where, and a shift of the data changes nothing. "auto": perhaps
+            the zero of your scale. Of recognition models only primed ones use a state, and "auto" is None.
 
     Returns:
-        The equation in the units of the data, per unit of their time; `.sde` is the `EstimatedSDE`.
+        The equation in the units of the data, per unit of their time; `.sde` is a `PosteriorSDE`, or the `EstimatedSDE`
+        of a model.
     """
+    data = read(observations)
+    if model is None:
+        return of_evidence(evidence.fit(data, Settings(_to_origin(origin))), data)
     from fimsde import estimation  # needs torch
 
-    data = read(observations)
-    return of_estimate(estimation.estimate_sde(data, model, origin=origin), data)
+    chosen = None if model == WEIGHTS else model
+    place = None if isinstance(origin, str) else origin
+    return of_estimate(estimation.estimate_sde(data, chosen, origin=place), data)
+
+
+def _to_origin(
+    origin: Float[Array, " dim"] | Sequence[float] | str | None,
+) -> tuple[float, ...] | Literal["auto"] | None:
+    if origin is None or isinstance(origin, str):
+        if origin not in (None, "auto"):
+            raise ConfigError(f'the origin is {origin!r}; expected "auto", None, or one number per component.')
+        return None if origin is None else "auto"
+    return tuple(float(number) for number in origin)
+
+
+def of_evidence(sde: PosteriorSDE, observations: Observations) -> Result:
+    """What evidence says, with the data that it is about."""
+    names, unit = observations.names, observations.time_unit
+    return Result(sde, names, unit, observations, evidence.METHOD, partial(evidence.fit_again, sde))
 
 
 def of_estimate(sde: "EstimatedSDE", observations: Observations) -> Result:

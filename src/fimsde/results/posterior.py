@@ -17,6 +17,23 @@ R = TypeVar("R", bound=SDE)  # a result
 
 
 @dataclass(frozen=True, eq=False)
+class Draw:
+    """Where a drawn result comes from.
+
+    Attributes:
+        method: How it was drawn.
+        seed: Of the draws.
+        index: Its number.
+        of: The result it was drawn from.
+    """
+
+    method: Method
+    seed: int
+    index: int
+    of: SDE = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Posterior(Sequence[R], Generic[R]):
     """Equations that the data leave possible, all equally likely: `posterior[i]` is a result with every analysis.
 

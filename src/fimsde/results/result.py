@@ -33,7 +33,7 @@ from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
 from fimsde.results.forecasts import Forecasts
 from fimsde.results.judged import Judged
-from fimsde.results.posterior import Locations, Method
+from fimsde.results.posterior import Draw, Locations
 from fimsde.results.uncertain import Uncertain
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
@@ -66,7 +66,7 @@ class Result(Uncertain, Judged, Forecasts):
         method: How the equation was obtained, for labels.
         refit: From other observations and a seed to an equation of the same kind; None if it was not fitted.
         recipe: Name and seed of the method, if it was fitted by name; such results can be saved.
-        draw: Method, seed and number, if the equation is a draw of a posterior.
+        draw: Where it comes from, if the equation is a draw of a posterior.
     """
 
     sde: SDE
@@ -76,7 +76,7 @@ class Result(Uncertain, Judged, Forecasts):
     method: str = field(repr=False)
     refit: Refit | None = field(default=None, repr=False)
     recipe: tuple[str, int] | None = field(default=None, repr=False)
-    draw: tuple[Method, int, int] | None = field(default=None, repr=False)
+    draw: Draw | None = field(default=None, repr=False)
 
     @property
     def dim(self) -> int:

@@ -7,26 +7,25 @@ method, which gives the same answers, on the same machine bit for bit; what the 
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import safetensors
 import safetensors.numpy
-import safetensors.torch
-import torch
 
 from fimsde._version import __version__
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
-from fimsde.estimation import EstimatedSDE
+from fimsde.evidence.estimate import PosteriorSDE
 from fimsde.files.outputs import write_folder
-from fimsde.model.fim import FIMSDE
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
-from fimsde.model.weights import CONFIG, TENSORS, config_text
 from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
+
+if TYPE_CHECKING:  # needs torch, as all that reads or writes weights
+    from fimsde.model.fim import FIMSDE
 
 FORMAT_VERSION = 1  # a count: raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
@@ -51,16 +50,11 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         "time_unit": result.time_unit,
     }
     files: dict[str, bytes] = {}
-    sde = result.fitted
+    made = result if result.draw is None else result.draw.of
+    assert isinstance(made, Result), "results are drawn from results"
+    files |= _describe(made, record)
     if result.draw is not None:
-        record |= {"draw": list(result.draw)}
-    if isinstance(sde, EstimatedSDE):
-        record |= {"kind": "estimate", "origin": None if sde.origin is None else sde.origin.tolist()}
-        files |= _weights(sde.model)
-    elif result.recipe is not None:
-        record |= {"kind": "baseline", "recipe": list(result.recipe)}
-    else:
-        raise CheckpointError(f"this result ({result.method}) was not made by name. {_ADVICE}")
+        record |= {"draw": [result.draw.method, result.draw.seed, result.draw.index]}
     if isinstance(result.sde, CorrelatedSDE):
         record |= {"correlation": result.sde.rho.tolist()}
     x = _probes(observations)
@@ -75,6 +69,24 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
     )
     files[RESULT] = (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()
     write_folder(Path(folder), files, overwrite=overwrite)
+
+
+def _describe(result: Result, record: dict[str, Any]) -> dict[str, bytes]:
+    """Put down how the result is made again; returns the files that this takes."""
+    sde = result.fitted
+    if isinstance(sde, PosteriorSDE):
+        origin = sde.settings.origin
+        record |= {"kind": "evidence", "origin": list(origin) if isinstance(origin, tuple) else origin}
+        return {}
+    from fimsde.estimation import EstimatedSDE  # needs torch
+
+    if isinstance(sde, EstimatedSDE):
+        record |= {"kind": "estimate", "origin": None if sde.origin is None else sde.origin.tolist()}
+        return _weights(sde.model)
+    if result.recipe is None:
+        raise CheckpointError(f"this result ({result.method}) was not made by name. {_ADVICE}")
+    record |= {"kind": "baseline", "recipe": list(result.recipe)}
+    return {}
 
 
 _ADVICE = (
@@ -110,8 +122,13 @@ def load(folder: str | Path, *, device: str = "cpu") -> Result:
     return result
 
 
-def _weights(model: FIMSDE) -> dict[str, bytes]:
+def _weights(model: "FIMSDE") -> dict[str, bytes]:
     """The files of a folder of weights that `FIMSDE.from_pretrained` reads."""
+    import safetensors.torch
+    import torch
+
+    from fimsde.model.weights import CONFIG, TENSORS, config_text
+
     wrong = [name for name, tensor in model.state_dict().items() if tensor.dtype != torch.float32]
     if wrong:
         raise CheckpointError(f"weights are saved in float32, but {wrong[0]} is not. Convert the model: model.float().")
@@ -121,10 +138,14 @@ def _weights(model: FIMSDE) -> dict[str, bytes]:
 
 def _made_again(folder: Path, record: dict[str, Any], observations: Observations, device: str) -> Result:
     match record:
+        case {"kind": "evidence", "origin": None | "auto" as origin}:
+            return estimate(observations, origin=origin)
+        case {"kind": "evidence", "origin": [*origin]} if all(isinstance(o, float | int) for o in origin):
+            return estimate(observations, origin=origin)
         case {"kind": "estimate", "origin": None}:
-            return estimate(observations, FIMSDE.from_pretrained(folder).to(device))
+            return estimate(observations, _model(folder, device), origin=None)
         case {"kind": "estimate", "origin": [*origin]} if all(isinstance(o, float | int) for o in origin):
-            return estimate(observations, FIMSDE.from_pretrained(folder).to(device), origin=origin)
+            return estimate(observations, _model(folder, device), origin=origin)
         case {"kind": "baseline", "recipe": [str(method), int(seed)]}:
             return fit(observations, method, seed=seed)
         case _:
@@ -137,6 +158,12 @@ def _drawn_again(folder: Path, record: dict[str, Any], result: Result) -> Result
             return result.posterior(i + 1, seed, method=method)[i]
         case _:
             raise CheckpointError(f"{folder / RESULT} describes no draw that this fimsde knows. Estimate again.")
+
+
+def _model(folder: Path, device: str) -> "FIMSDE":
+    from fimsde.model.fim import FIMSDE  # needs torch
+
+    return FIMSDE.from_pretrained(folder).to(device)
 
 
 def _to_correlation(folder: Path, rows: object, dim: int) -> Float64[Array, "dim dim"]:

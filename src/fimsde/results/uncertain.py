@@ -13,7 +13,7 @@ from fimsde.analysis.draws import NUM_DRAWS, CorrelatedDraws, Draws, separate
 from fimsde.data.support import to_locations
 from fimsde.equations.sde import SDE, CorrelatedSDE
 from fimsde.errors import ConfigError, FimsdeError
-from fimsde.results.posterior import Locations, Method, Posterior
+from fimsde.results.posterior import Draw, Locations, Method, Posterior
 from fimsde.shapes import Array, Float, Float64
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Uncertain:
 
         def one(i: int) -> Any:  # a result like this one
             title = f"{self.method}, draw {i}"
-            return replace(self, sde=draws[i], method=title, refit=None, draw=(chosen, seed, i))  # type: ignore[type-var]
+            return replace(self, sde=draws[i], method=title, refit=None, draw=Draw(chosen, seed, i, self))  # type: ignore[type-var]
 
         return Posterior(draws, chosen, seed, one)
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,8 @@ from fimsde.interface.cli.stages import stage
 
 if TYPE_CHECKING:
     from fimsde.data.observations import Observations
+
+Place = tuple[float, ...] | Literal["auto"] | None
 
 
 @table.with_columns
@@ -27,7 +29,9 @@ def estimate(
     weights: table.Weights = None,
     origin: Annotated[
         str | None,
-        typer.Option(help="A special state (equilibrium, centre of symmetry), e.g. 0,0; default: none."),
+        typer.Option(
+            help="A special state (equilibrium, centre of symmetry), e.g. 0,0, or unknown; default: perhaps zero."
+        ),
     ] = None,
     report: Annotated[
         bool, typer.Option(help="Whether to draw figures and bands and write the page; without, numbers in seconds.")
@@ -52,7 +56,7 @@ def estimate(
     place = _to_origin(origin)
     if len(data) > 1 or by is not None:
         given: dict[str, Any] = {"report": report, "level": level, "resamples": resamples, "seed": seed}
-        given |= {"origin": None if place is None else tuple(place), "weights": _text(table.find_weights(weights))}
+        given |= {"origin": place, "weights": _text(table.find_weights(weights))}
         return estimate_sets(data, columns, out, by, given, workers, overwrite, as_json)
     file = data[0]
     table.check_columns(file, columns)
@@ -75,7 +79,7 @@ def _text(path: Path | None) -> str | None:
 def _work(
     observations: "Observations",
     model: Path | None,
-    origin: list[float] | None,
+    origin: Place,
     folder: Path,
     seed: int,
     bands: tuple[float, int] | None,
@@ -100,8 +104,12 @@ def _work(
         return write_result(result, folder, settings, seed, progress=tell).record
 
 
-def _to_origin(text: str | None) -> list[float] | None:
+def _to_origin(text: str | None) -> Place:
+    if text is None or text == "unknown":
+        return "auto" if text is None else None
     try:
-        return None if text is None else [float(number) for number in text.split(",")]
+        return tuple(float(number) for number in text.split(","))
     except ValueError:
-        raise ConfigError(f"--origin is {text!r}; expected one number per component, for instance 0,0.") from None
+        raise ConfigError(
+            f"--origin is {text!r}; expected one number per component, for instance 0,0, or unknown."
+        ) from None

@@ -33,7 +33,9 @@ TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; fo
 Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: by its lines.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: by its cells.")]
 Missing = Annotated[str, typer.Option(help="Empty cells: 'error', or 'drop' the observation.")]
-Weights = Annotated[Path | None, typer.Option(help="Folder of another model; default: the bundled one.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="Folder of a recognition model, or bundled; default: evidence, without a model.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
 Resamples = Annotated[int, typer.Option(help="Times the data are drawn again for the bands; 0: no bands.", min=0)]
 Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
@@ -190,9 +192,13 @@ def open_result(source: Path, columns: Columns, weights: Path | None) -> "Result
 
 
 def find_weights(weights: Path | None) -> Path | None:
-    """The folder of weights that was named; None for the bundled ones. The network is never used."""
+    """The folder of weights that was named, None if none was. Nothing is fetched from a network."""
     if weights is None:
         return None
+    if str(weights) == "bundled":
+        from fimsde.estimation import BUNDLED
+
+        return BUNDLED
     from fimsde.model.weights import find_folder
 
     try:
