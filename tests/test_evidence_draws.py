@@ -184,6 +184,7 @@ def test_hypotheses_are_drawn_by_their_weights_and_components_on_their_own():
     features = found.basis.features(np.random.default_rng(1).standard_normal((9, 2)))
     for c in range(2):
         weights = found.weights[:, c]
+        weights = weights[:-1] + weights[-1] * (np.arange(len(weights) - 1) == 5)  # "any" around an unknown origin
         likely = weights > 0.01
         counts = np.bincount(drawn.hypotheses[:, c], minlength=len(weights))
         check_frequencies(
@@ -192,10 +193,18 @@ def test_hypotheses_are_drawn_by_their_weights_and_components_on_their_own():
         # Given all hypotheses places are weighed by all components, the mean by each with averages of the others: the
         # same for one component, and the same here to a small part of the spread.
         values = drawn.coefficients[:, :, c] @ features.T
-        away = values.mean(axis=0) - features @ found.mean[:, c]
+        away = values.mean(axis=0) - features @ (weights @ found.coefficients[:-1, c])
         assert np.all(np.abs(away) < 6 * values.std(axis=0) / np.sqrt(NUM) + 0.05 * values.std(axis=0))
     with pytest.raises(AssertionError, match="frequencies"):
         check_frequencies(counts[likely], np.roll(weights[likely], 1))
+
+
+def test_where_no_drift_was_found_draws_are_what_does_not_stand_out(line):
+    """ "none" as the only hypothesis: draws of a polynomial, not a drift that is zero without doubt."""
+    drawn = draw_coefficients(with_weights(line, "none"), 50, (11,))
+    other = draw_coefficients(with_weights(line, "any, origin unknown"), 50, (11,))
+    np.testing.assert_allclose(drawn.coefficients, other.coefficients)
+    assert (np.abs(drawn.coefficients).sum(axis=(1, 2)) > 0).all()
 
 
 def test_a_draw_depends_on_the_seed_and_its_number_alone(line):

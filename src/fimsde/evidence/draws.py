@@ -1,6 +1,7 @@
 """Whole functions drawn from the posterior of a field: a hypothesis by its weight, then its coefficients.
 
-A hypothesis is drawn for every component by p(hypothesis | data). Of sparse polynomials an origin and a size follow,
+A hypothesis is drawn for every component by p(hypothesis | data); where that is "none", some polynomial that does not
+stand out. Of sparse polynomials an origin and a size follow,
 which components share, then a subset of the terms, then coefficients; of smooth functions the size of the process, its
 values at the nodes and the polynomial beside it. All of it is exact on the quadratic log likelihood of the data.
 Draw i of a seed depends on (seed, i) alone.
@@ -95,6 +96,7 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
     steps = 1 + _SWEEPS * basis.num_terms if basis.num_terms > _most_free(dim) else 1
     chances = _Chances.make(num, dim, steps, basis.size + basis.num_terms, stream)
     chosen = _choose(np.cumsum(weighed.weights, axis=0), chances.hypothesis)
+    chosen = np.where(chosen == _first_after_smooth(kept), _stand_in(kept), chosen)
     terms = np.zeros((num, basis.num_terms, dim), bool)
     out = CoefficientDraws(np.zeros((num, basis.size, dim)), chosen, terms, np.zeros((num, dim)), np.ones((num, dim)))
     for number, search in enumerate(kept.searches):
@@ -107,6 +109,20 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
             if len(rows):
                 _draw_smooth(out, rows, c, kept, basis, kept.lengths[h], chances)
     return out
+
+
+def _first_after_smooth(kept: Kept) -> int:
+    """Number of the hypothesis that there is no field; it comes after all others, if it is one."""
+    return len(kept.searches) * kept.num_priors + len(kept.lengths)
+
+
+def _stand_in(kept: Kept) -> int:
+    """What is drawn in place of no field at all: any polynomial.
+
+    That a drift is exactly zero is how the estimate says that none was found. The truth may be whatever does not stand
+    out, and that is the posterior of a polynomial, around an unknown origin if it was considered.
+    """
+    return kept.num_priors * max(number for number, search in enumerate(kept.searches) if search is not None)
 
 
 def _choose(cumulative: Float64[Array, "choices dim"], chance: Float64[Array, "draws dim"]) -> Int[Array, "draws dim"]:
