@@ -23,5 +23,5 @@ class BandSettings:
 
 
 def has_band(result: Result) -> bool:
-    """Whether the equation was fitted to data, so that it can be fitted again."""
-    return result.observations is not None and result.refit is not None
+    """Whether the equation has a posterior, or was fitted to data, so that it can be fitted again."""
+    return result.has_posterior or (result.observations is not None and result.refit is not None)

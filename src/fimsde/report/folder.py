@@ -136,7 +136,8 @@ def summary(record: dict[str, Any]) -> str:
     if "equation" in record:
         lines.append(record["equation"]["text"])
     for point in record.get("fixed_points", []):
-        lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
+        chance = f" (in {point['probability']:.0%} of the draws)" if "probability" in point else ""
+        lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}{chance}")
     if "fixed_points_compared" in record.get("equation", {}):
         lines.append(record["equation"]["fixed_points_compared"])
     doubts = [v for v in record.get("verdicts", []) if v["status"] != "good" and not v["because"]]

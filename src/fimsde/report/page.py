@@ -41,7 +41,12 @@ class Page:
 
 def num_steps(result: Result, bands: BandSettings) -> int:
     """How often `find` and `make_page` together call their `progress`."""
-    return len(STEPS) + _SECTIONS + (bands.resamples if has_band(result) else 0)
+    return len(STEPS) + _SECTIONS + (bands.resamples if _redraws(result) else 0)
+
+
+def _redraws(result: Result) -> bool:
+    """Whether bands take estimates of redrawn data; a posterior needs none."""
+    return has_band(result) and not result.has_posterior
 
 
 def make_page(
@@ -99,7 +104,7 @@ def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress:
     yield sections.light(found)
     yield sections.data(found)
     progress("data")
-    if has_band(found.result) and bands.resamples:
+    if _redraws(found.result) and bands.resamples:
         progress("band 1")
         for k in range(2, bands.resamples + 1):  # kept by the result: figures ask for all of them at once
             found.result.resampled(k, bands.seed, for_band=True)
