@@ -12,7 +12,7 @@ from fimsde.analysis.check import FALSE_ALARM, NUM_STEPS, Checks, Verdict, check
 from fimsde.analysis.diagnosis.causes import EXPLAINS, folded
 from fimsde.analysis.diagnosis.data import resolution_of
 from fimsde.baselines import kramers_moyal
-from fimsde.benchmark.verdict_data import ROWS
+from fimsde.benchmark.verdicts.wrong import ROWS
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
 from problems import OrnsteinUhlenbeck

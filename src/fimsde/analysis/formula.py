@@ -67,7 +67,7 @@ def errors_of(polynomials: Polynomials) -> tuple[Array, str]:
     ends = getattr(polynomials, "intervals", None)
     if ends is None:
         return polynomials.standard_errors, "one standard error"
-    return (ends[1] - ends[0]) / 2, f"half the width of a {100 * polynomials.level:g} % interval"  # type: ignore[attr-defined]
+    return (ends[1] - ends[0]) / 2, f"half the width of a {100 * polynomials.level:g} % interval"
 
 
 def sizes_of(polynomials: Polynomials, component: int) -> list[str]:

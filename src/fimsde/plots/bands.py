@@ -24,9 +24,9 @@ class BandSettings:
 
 def is_bootstrapped(result: Result) -> bool:
     """Whether the band is made by estimating again, rather than from a posterior of the estimator."""
-    return has_band(result) and not getattr(result, "has_posterior", False)
+    return has_band(result) and not result.has_posterior
 
 
 def has_band(result: Result) -> bool:
-    """Whether the equation was fitted to data, so that it can be fitted again."""
-    return result.observations is not None and result.refit is not None
+    """Whether the equation has a posterior, or was fitted to data, so that it can be fitted again."""
+    return result.has_posterior or (result.observations is not None and result.refit is not None)

@@ -107,6 +107,7 @@ class Findings:
                     "latex": e.latex(),
                     "python": e.code(),
                     "remarks": list(e.remarks()),
+                    **_terms(e),
                     "explained": {
                         "drift": e.drift_terms.explained.tolist(),
                         "diffusion_sq": e.diffusion_sq_terms.explained.tolist(),
@@ -179,9 +180,28 @@ def _or_reason(compute: Callable[[], T]) -> T | str:
         return str(error)
 
 
+def _terms(equation: Equation) -> dict[str, Any]:
+    """Every term with its interval and probability; nothing without a posterior."""
+    if equation.drift_terms.intervals is None:
+        return {}
+    return {"terms": equation.to_pandas().to_dict("records")}
+
+
 def _point(point: FixedPoint) -> dict[str, Any]:
     eigenvalues = [[float(e.real), float(e.imag)] for e in point.eigenvalues]
-    return {"x": point.x.tolist(), "kind": point.kind, "eigenvalues": eigenvalues, "data_nearby": point.inside}
+    found = {"x": point.x.tolist(), "kind": point.kind, "eigenvalues": eigenvalues, "data_nearby": point.inside}
+    if (error := point.error) is None:
+        return found
+    intervals = {
+        name: [np.asarray(part.low).tolist(), np.asarray(part.high).tolist()]
+        for name, part in (
+            ("x", error.x),
+            ("real_parts", error.eigenvalues),
+            ("relaxation_time", error.relaxation_time),
+            ("frequency", error.frequency),
+        )
+    }
+    return found | {"probability": error.probability, "stable": error.stable, "intervals": intervals}
 
 
 def _finite(value: Any) -> Any:

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.band import band_size
 from fimsde.analysis.check import Verdict
+from fimsde.analysis.draws import LEVEL, NUM_DRAWS
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
@@ -72,7 +75,10 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
         blocks.append(_about_bootstrap(result, bands))
     elif has_band(result) and bands.resamples:
         blocks.append(
-            Paragraph(f"Bands are pointwise {bands.level:.0%} intervals of the posterior that the estimator states.")
+            Paragraph(
+                f"Bands are pointwise {bands.level:.0%} intervals: quantiles of {NUM_DRAWS} equations drawn from the "
+                "posterior, that is of what the data leave possible under all hypotheses."
+            )
         )
     else:
         blocks.append(Note("caution", "This equation was not fitted to the data, so there are no bands."))
@@ -247,6 +253,9 @@ def _fixed_points(found: Findings) -> Block:
     head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
     low, high = found.observations.box()
     rows = [_point(p, high - low) for p in points]
+    if all(p.error is not None for p in points):
+        head = (*head, f"where ({LEVEL:.0%})", "probability")
+        rows = [(*row, *_error(p, high - low)) for row, p in zip(rows, points, strict=True)]
     if (agreement := found.agreement) is not None:
         head = (*head, "in the formula")
         partners = [agreement.in_formula(k) for k in range(len(points))]
@@ -280,6 +289,15 @@ def _point(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, ...]:
         ", ".join(_complex(e) for e in point.eigenvalues),
         "yes" if point.inside else "no",
     )
+
+
+def _error(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, str]:
+    """Between which states draws of the posterior have the point, and how many of them have it."""
+    assert point.error is not None, "asked for by the caller"
+    if point.error.probability == 0:
+        return "in no draw", "0 %"
+    ends = (place(np.atleast_1d(end), width) for end in (point.error.x.low, point.error.x.high))
+    return "; ".join(f"{low} to {high}" for low, high in zip(*ends, strict=True)), f"{point.error.probability:.0%}"
 
 
 def _complex(number: complex) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import fimsde  # the answer is made of all analyses, above: found by its table of names
 from fimsde.analysis.equation import Equation
 from fimsde.data.observations import Observations
+from fimsde.equations.sde import SDE
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.shapes import Array, Bool, Float, Float64
@@ -29,6 +30,10 @@ class Judged:
     @property
     @abstractmethod
     def dim(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def fitted(self) -> SDE: ...
 
     @abstractmethod
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]: ...
@@ -49,10 +54,13 @@ class Judged:
     def noise_std(self) -> Float64[Array, " dim"]:
         """Standard deviation of the measurement noise, per component, in the units of the data.
 
-        By maximum likelihood for this equation and its data; 0 where they show none, and without data.
+        By maximum likelihood for this equation and its data; 0 where they show none, and without data. Methods that
+        find equation and noise together are believed.
         """
         if self.observations is None:
             return np.zeros(self.dim)
+        if (known := self._known_noise()) is not None:
+            return known
         return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
 
     def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
@@ -79,7 +87,14 @@ class Judged:
         """
         from fimsde.analysis import check  # scipy's statistics take a while to import
 
-        return check.check(self, self._data("check"), self.inside, seed, progress)
+        known = self._known_noise()
+        return check.check(self, self._data("check"), self.inside, seed, progress, noise_std=known)
+
+    def _known_noise(self) -> Float64[Array, " dim"] | None:
+        """The noise beside which the equation was estimated; None if the method knows none."""
+        from fimsde.evidence.estimate import PosteriorSDE
+
+        return self.fitted.noise_std if isinstance(self.fitted, PosteriorSDE) else None
 
     def __str__(self) -> str:
         """The answer in five lines; the method alone where there are no data."""
