@@ -75,6 +75,7 @@ class Weighed:
         evidence: log p(data | hypothesis), up to a constant; minus infinity if it was not considered.
         coefficients: E[b | data, hypothesis].
         weights: p(hypothesis | data).
+        log_evidence: log p(data), over all hypotheses, up to the same constant.
         kept: What draws are made of.
     """
 
@@ -82,6 +83,7 @@ class Weighed:
     evidence: Float64[Array, "hypotheses dim"]
     coefficients: Float64[Array, "hypotheses dim size"]
     weights: Float64[Array, "hypotheses dim"]
+    log_evidence: Float64[Array, " dim"]
     kept: Kept
 
     @property
@@ -148,8 +150,9 @@ def _weighed(
     )
     prior = _log_prior(priors, len(rest))
     weights = all_evidence + prior[:, None]
+    total = logsumexp(weights, axis=0)
     kept = Kept(data, width, tuple(part.search for part in found), len(priors), lengths, degree)
-    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - logsumexp(weights, axis=0)), kept)
+    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - total), total, kept)
 
 
 def _impossible(num: int, dim: int, terms: int) -> SparsePosteriors:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_ablation import ArmOptions, bench_arms
 from fimsde.interface.cli.bench_calibration import CalibrationOptions, bench_calibration
 from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
@@ -52,6 +53,14 @@ def bench(
         int | None,
         typer.Option(min=1, help="Compute so many stored results again; if they agree, the code of all is this one."),
     ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Of ablation: train and compare these arms, comma-separated, or all.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0, help="Of --arms: how long to train; run again to go on.")] = 0.0,
+    work: Annotated[Path, typer.Option(help="Of --arms: folder of checkpoints and weights.")] = Path("runs"),
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Of --arms: measure the last milestones on the canonical tasks.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON instead of tables.")] = False,
     tables_out: Annotated[
         Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
@@ -76,6 +85,26 @@ def bench(
     from fimsde.files.place import check_place
     from fimsde.methods import named
 
+    if experiment != "ablation":
+        _refuse(experiment, {"--arms": arms, "--minutes": minutes, "--measure": measure})
+    elif arms is not None:
+        refused = {"--methods": methods, "--weights": weights, "--systems": systems, "--adopt": adopt, "--data": data}
+        _refuse("ablation --arms", refused | {"--workers": workers > 1, "--tables": tables_out, "--renew": renew})
+        bench_arms(
+            ArmOptions(
+                *(_words(arms), work, out, 0.0 if summary else minutes, quick),
+                measure=measure and not summary,
+                paths=paths,
+                repetitions=repetitions,
+                seed=seed,
+                cache=cache,
+                figures=figures_out,
+                as_json=as_json,
+            )
+        )
+        return
+    elif minutes or measure:
+        raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
     if experiment == "calibration":
         refused = {"--iterations": iterations, "--adopt": adopt, "--figures": figures_out, "--methods": methods}
         _refuse(experiment, refused | {"--workers": workers > 1, "--weights": weights, "--data": data})
@@ -97,7 +126,7 @@ def bench(
         )
         return
     if experiment == "verdicts":
-        _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
+        _verdicts(out, seed, repetitions, quick=quick, summary=summary, as_json=as_json)
         return
     if experiment in SUITES:
         refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
@@ -185,18 +214,21 @@ def bench(
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
 
 
-def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, as_json: bool) -> None:
+def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, summary: bool, as_json: bool) -> None:
     """False alarms of the verdicts, and how often each way to be wrong is named."""
     from dataclasses import asdict
 
-    from fimsde.benchmark.verdicts import kinds, run, table
+    from fimsde.benchmark.verdicts.run import kinds, run
+    from fimsde.benchmark.verdicts.tables import table
     from fimsde.interface.cli.progress import bar
 
     found = []
     with bar(len(kinds(quick=quick)), "verdicts") as tell:
-        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick):
+        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick, compute=not summary):
             found.append((kind, outcomes))
             tell(kind.name)
+    if not found:
+        raise ConfigError(f"no stored outcomes of verdicts in {str(out)!r}; run it without --summary first.")
     cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
     typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
 
