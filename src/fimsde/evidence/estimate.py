@@ -37,6 +37,10 @@ class Settings:
     origin: tuple[float, ...] | Literal["auto"] | None = "auto"
 
 
+_NO_ESTIMATE = (
+    "the data give no finite estimate: they hold too few different states or steps to tell the terms of an equation "
+    "apart. Add observations, or leave out components that hardly change."
+)
 AUTO, STRICT = Settings(), Settings(None)
 METHOD = "fimsde"  # in labels: this is the estimate of the package
 
@@ -144,7 +148,10 @@ def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) ->
     frame = choose_frame(normalised)
     place = _place(settings, observations.dim)
     there = None if place is None else frame.states(normaliser.states(place[None]))[0]
-    found = infer(frame.transitions(normalised), Origin(there, is_sure=isinstance(settings.origin, tuple)))
+    try:
+        found = infer(frame.transitions(normalised), Origin(there, is_sure=isinstance(settings.origin, tuple)))
+    except np.linalg.LinAlgError:
+        raise InvalidObservationsError(_NO_ESTIMATE) from None
     _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
     low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
     box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
@@ -166,7 +173,4 @@ def _place(settings: Settings, dim: int) -> Float64[Array, " dim"] | None:
 
 def _check_finite(*parts: Float64[Array, "..."] | Sequence[float]) -> None:
     if not all(np.isfinite(part).all() for part in parts):
-        raise InvalidObservationsError(
-            "the data give no finite estimate: they hold too few different states or steps to tell the terms of an "
-            "equation apart. Add observations, or leave out components that hardly change."
-        )
+        raise InvalidObservationsError(_NO_ESTIMATE)
