@@ -23,6 +23,8 @@ PLACES = {  # modules and folders of the package that decide the numbers of a sc
     "startup": ("interface/cli", "__init__.py"),
     "uncertainty": (*OURS, "prior", "train/pretrain"),
     "ablation": (*OURS, "prior", "train"),
+    "training_speed": ("model", "prior", "train/pretrain", "benchmark/scaling/cost.py"),
+    "zero_answer": ("prior", "train/pretrain", "benchmark/scaling/judge.py"),
     "mmd_speed": MEASURED,
     "prior_speed": ("prior",),
     "prior_statistics": ("prior",),

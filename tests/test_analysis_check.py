@@ -238,14 +238,6 @@ def test_every_verdict_that_is_not_good_has_a_next_step():
         assert (found.next_step != "") == (found.status != "good"), found
 
 
-def test_a_result_is_printed_with_its_light_and_its_formula():
-    text = str(fimsde.result(OU, observe(num=500)))
-    assert text.startswith("good: ")
-    assert "dx1 = " in text
-    assert "dimension 2" in str(fimsde.result(OU))
-    assert "too few" in str(fimsde.result(OU, observe(num=10)))
-
-
 def test_progress_is_told_as_often_as_announced():
     told = []
     fimsde.result(OU, observe(num=100)).check(progress=told.append)

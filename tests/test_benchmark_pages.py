@@ -83,6 +83,7 @@ NOT_MEASURED = {  # tables with numbers that are settings or codes
     "docs/analysis.md": "method",
     "docs/command-line.md": "exit code",
     "docs/pretraining.md": "preset",
+    "docs/scaling.md": "preset",
 }
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from fimsde.benchmark.report import save_tables
 from fimsde.benchmark.suites.cases import SUITES
-from pages import canonical, numbers, paths, provenance, scripts, suites
+from pages import canonical, numbers, paths, provenance, scaling, scripts, suites
 from pages.markers import fill
 from pages.stored import EXPERIMENTS, RESULTS, Stored
 
 ROOT = Path(__file__).parents[2]
-TABLES = {**canonical.TABLES, **paths.TABLES, **scripts.TABLES, **provenance.TABLES}
+TABLES = {**canonical.TABLES, **paths.TABLES, **scripts.TABLES, **scaling.TABLES, **provenance.TABLES}
+NUMBERS = {**numbers.NUMBERS, **scaling.NUMBERS}
 
 
 def pages_with_markers(root: Path) -> list[Path]:
@@ -55,9 +56,9 @@ def _table(stored: Stored, name: str) -> str:
 
 
 def _number(stored: Stored, name: str, *words: str) -> str:
-    if name not in numbers.NUMBERS:
-        raise ValueError(f"no number {name!r}; there are {', '.join(sorted(numbers.NUMBERS))}.")
-    return numbers.NUMBERS[name](stored, *words)
+    if name not in NUMBERS:
+        raise ValueError(f"no number {name!r}; there are {', '.join(sorted(NUMBERS))}.")
+    return NUMBERS[name](stored, *words)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from fimsde.data.support import Support, fit_support
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import Fields
 from fimsde.errors import InvalidObservationsError
+from fimsde.evidence.ensemble import Ensemble, draw_ensemble
 from fimsde.evidence.frame import Frame, choose_frame
 from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
 from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
@@ -20,6 +21,7 @@ from fimsde.shapes import Array, Bool, Float, Float64
 
 # ranges of the data outside of them beyond which fields are constant, as for primed models: powers only explode there
 _REACH = 1.0
+_CLEAR = 20.0  # ratio of likelihoods that counts as strong evidence (Jeffreys; Kass and Raftery)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,13 @@ class PosteriorSDE:
             "diffusion": dict(zip(RATE, back(found.rate.weights), strict=True)),
         }
 
+    @property
+    def has_drift(self) -> Bool[Array, " dim"]:
+        """Whether the data are twenty times as likely with a drift as without, per component."""
+        weighed = self.inference.drift
+        ratio = weighed.log_evidence - weighed.evidence[DRIFT.index("none")]
+        return self.frame.undo_sizes(ratio) > np.log(_CLEAR)
+
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""
         equation = self.inference.equation
@@ -102,6 +111,10 @@ class PosteriorSDE:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.support.contains(self.normaliser.states(np.asarray(x, np.float64)))
+
+    def draws(self, num: int, seed: int = 0) -> Ensemble:
+        """Equations drawn from the posterior; draw i is a function of (seed, i). See `Ensemble`."""
+        return draw_ensemble(self.inference, self.normaliser, self.frame, self.box, num, seed)
 
     def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Locations as the inference knows them, moved to the nearest place in the box."""

@@ -11,7 +11,13 @@ from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.filter import Equation, Predictions, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
-from fimsde.evidence.information import Information, drift_information, innovations_after, variance_information
+from fimsde.evidence.information import (
+    Information,
+    VarianceInformation,
+    drift_information,
+    innovations_after,
+    variance_information,
+)
 from fimsde.evidence.settle import (
     DRIFT_DEGREE,
     FLOOR,
@@ -47,8 +53,10 @@ class Inference:
         drift, rate: Hypotheses about f and g.
         equation: Their averages, and the noise variance.
         noise_error: Standard error of the noise variance.
+        told: The log likelihood of the coefficients of g and of the noise variance.
         likelihood: log p(data) under the equation around which hypotheses were weighed.
         speed: Natural size of the drift.
+        num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
     """
 
@@ -56,8 +64,10 @@ class Inference:
     rate: Weighed
     equation: Equation
     noise_error: Float64[Array, " dim"]
+    told: VarianceInformation
     likelihood: float
     speed: Float64[Array, " dim"]
+    num_steps: int
     is_coarse: bool
 
 
@@ -114,7 +124,7 @@ def _weigh(
     noise = equation.noise if euler or keep_noise else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
-    return Inference(drift, rate, after, noise_error, found.likelihood, speed, euler)
+    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
 
 
 def _unspent(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fimsde.model.config import ModelConfig
+from fimsde.model.dropout import Dropout, attention_with_dropout, is_compiled
 from fimsde.model.fused import BlockedKeysValues, fused_attention, is_applicable, to_blocks
 
 
@@ -79,6 +80,8 @@ class CrossAttention(nn.Module):
         if isinstance(context, BlockedKeysValues) and not (self.training or torch.is_grad_enabled()):
             return self.out(_join_heads(fused_attention(queries, context)))
         keys = context.keys if isinstance(context, KeysValues) else context.plain_keys()
+        if self.training and is_compiled(queries, self.dropout):
+            return self.out(_join_heads(attention_with_dropout(queries, keys, context.values, mask, self.dropout)))
         read = F.scaled_dot_product_attention(
             queries,
             keys,
@@ -98,7 +101,7 @@ class ResidualBlock(nn.Module):
         self.widen = nn.Linear(config.embed, config.feed_forward)
         self.narrow = nn.Linear(config.feed_forward, config.embed)
         self.norm = nn.LayerNorm(config.embed)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length embed"], attended: Float[Tensor, "batch length embed"]

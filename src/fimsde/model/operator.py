@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from fimsde.model.attention import CrossAttention, KeysValues, ResidualBlock
 from fimsde.model.config import ModelConfig
+from fimsde.model.dropout import Dropout
 from fimsde.model.fused import BlockedKeysValues
 
 LayerContext = KeysValues | BlockedKeysValues
@@ -37,7 +38,7 @@ class OutputHead(nn.Module):
         widths = (config.embed, *config.head_hidden)
         self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.output = nn.Linear(widths[-1], num_outputs)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, h: Float[Tensor, "batch queries embed"]) -> Float[Tensor, "batch queries outputs"]:
         for layer in self.hidden:

@@ -3,19 +3,21 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+import fimsde  # the answer is made of all analyses, above: found by its table of names
 from fimsde.analysis.equation import Equation
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
-from fimsde.errors import FimsdeError
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.shapes import Array, Bool, Float, Float64
 
 if TYPE_CHECKING:
+    from fimsde import Answer
     from fimsde.analysis.check import Checks
 
 
@@ -95,13 +97,13 @@ class Judged:
         return self.fitted.noise_std if isinstance(self.fitted, PosteriorSDE) else None
 
     def __str__(self) -> str:
-        """The light and what it means, and the formula; the method alone where there are no data."""
+        """The answer in five lines; the method alone where there are no data."""
         if self.observations is None:
             return f"an equation of dimension {self.dim} ({self.method})"
-        lines = []
-        for part in (lambda: self.check().summary, lambda: str(self.equation())):
-            try:
-                lines.append(part())
-            except FimsdeError as error:  # too few data, or fields that are not finite: said in the place of the part
-                lines.append(str(error))
-        return "\n".join(lines)
+        return str(self._answer())
+
+    def _repr_html_(self) -> str:
+        return escape(str(self)) if self.observations is None else self._answer().html
+
+    def _answer(self) -> "Answer":
+        return fimsde.answer(self)  # type: ignore[arg-type]  # whatever is judged is a Result

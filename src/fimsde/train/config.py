@@ -11,7 +11,7 @@ from fimsde.files.settings import build, check, read_settings, short, to_mapping
 from fimsde.model.config import ModelConfig
 from fimsde.prior.config import CorruptionConfig, LocationConfig, PolynomialConfig, PriorConfig, Setting
 
-PRESETS = ("paper", "primed", "paper-tiny", "primed-tiny")
+PRESETS = ("paper", "primed", "paper-1.6m", "paper-0.4m", "paper-0.1m", "paper-tiny", "primed-tiny")
 Objective = Literal["authors", "paper", "primed"]
 
 
@@ -98,6 +98,7 @@ class TrainConfig:
     batch_size: int = 64  # equations per step, all processes together
     num_queries: int = 32  # locations per equation and step
     validation_batches: int = 0  # batches of held-out equations on which every checkpoint is judged; 0: none
+    equations: int = 0  # drawn on the fly: how many different ones, read again and again; 0: never the same one twice
     cache_equations: int = 0  # primed: read this many stored contexts again and again; 0: never the same one twice
     dataset: str = ""  # checksum of the data set of `fimsde generate` to read; empty: equations are drawn on the fly
 
@@ -105,14 +106,24 @@ class TrainConfig:
         check(1 <= self.batch_size <= 100_000, f"batch_size is {self.batch_size}", "1 to 100000")
         check(1 <= self.num_queries <= 100_000, f"num_queries is {self.num_queries}", "1 to 100000")
         check(self.validation_batches >= 0, f"validation_batches is {self.validation_batches}", "at least 0")
+        enough = self.equations >= self.batch_size or not self.equations
+        check(enough, f"equations is {self.equations}", f"a batch ({self.batch_size}) or more, or 0 for no bound")
+        stored = bool(self.cache_equations or self.dataset)
+        check(not (self.equations and stored), f"equations is {self.equations}", "0 where contexts or data are stored")
         check(self.cache_equations >= 0, f"cache_equations is {self.cache_equations}", "at least 0")
 
     @staticmethod
     def preset(name: str) -> "TrainConfig":
-        """A run by name: the paper's, ours, and tiny ones of both for tests."""
+        """A run by name: the paper's, smaller ones for two cores, ours, and tiny ones for tests."""
         match name:
             case "paper":
                 return TrainConfig(loop=LoopConfig(precision="bfloat16"))
+            case "paper-1.6m":
+                return _smaller_paper(embed=96, functional_layers=4)
+            case "paper-0.4m":
+                return _smaller_paper(embed=64, functional_layers=2)
+            case "paper-0.1m":
+                return _smaller_paper(embed=32, functional_layers=2)
             case "primed":
                 return _primed()
             case "paper-tiny":
@@ -162,6 +173,37 @@ class TrainConfig:
     def from_file(path: Path) -> "TrainConfig":
         """A config from a TOML or JSON file."""
         return TrainConfig.from_mapping(read_settings(path))
+
+
+def _smaller_paper(embed: int, functional_layers: int) -> TrainConfig:
+    """The paper's recipe for two cores: prior, loss, normalisation, locations and optimiser are the published ones.
+
+    What differs: width and depth; contexts end at 2048 observations in place of 12 800, still whole paths (up to 15 of
+    128, 3 of 512, 1 of 1024); 16 equations per step, the share of one of the authors' four processes, in place of 64.
+    The learning rate is constant as in the paper, but for hundreds of times fewer steps it is 67 to 200 times larger,
+    in proportion to 1 / width; with it come a warm-up, a bound on the gradient and averaged weights. By hand.
+    """
+    return TrainConfig(
+        model=ModelConfig(
+            embed=embed,
+            functional_layers=functional_layers,
+            heads=embed // 16,
+            feed_forward=4 * embed,
+            head_hidden=(embed, embed),
+        ),
+        contexts=ContextConfig(most=2_048),
+        loop=LoopConfig(
+            steps=6_000,
+            optimiser=OptimiserConfig(learning_rate=0.064 / embed),
+            schedule=ScheduleConfig(warm_up=200),
+            clip=1.0,
+            ema_decay=0.998,
+            checkpoint_interval=100,
+            log_interval=10,
+        ),
+        batch_size=16,
+        validation_batches=32,
+    )
 
 
 def _primed() -> TrainConfig:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fimsde.errors import ConfigError
+from fimsde.interface.cli.bench_ablation import ArmOptions, bench_arms
+from fimsde.interface.cli.bench_calibration import CalibrationOptions, bench_calibration
 from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ def bench(
         str,
         typer.Argument(
             help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; wide, gallery, "
-            "noisy-cubic, bursts or verdicts."
+            "noisy-cubic, bursts, verdicts or calibration."
         ),
     ],
     methods: Annotated[
@@ -51,11 +53,22 @@ def bench(
         int | None,
         typer.Option(min=1, help="Compute so many stored results again; if they agree, the code of all is this one."),
     ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Of ablation: train and compare these arms, comma-separated, or all.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0, help="Of --arms: how long to train; run again to go on.")] = 0.0,
+    work: Annotated[Path, typer.Option(help="Of --arms: folder of checkpoints and weights.")] = Path("runs"),
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Of --arms: measure the last milestones on the canonical tasks.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON instead of tables.")] = False,
     tables_out: Annotated[
         Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
     ] = None,
     figures_out: Annotated[Path | None, typer.Option("--figures", help="Folder for the figures.")] = None,
+    spread: Annotated[
+        Path | None, typer.Option(help="Of calibration: file for the factors that intervals would need.")
+    ] = None,
 ) -> None:
     """Measure estimators on an experiment of the paper, beside the published numbers, or on a suite, beside others.
 
@@ -72,6 +85,46 @@ def bench(
     from fimsde.files.place import check_place
     from fimsde.methods import named
 
+    if experiment != "ablation":
+        _refuse(experiment, {"--arms": arms, "--minutes": minutes, "--measure": measure})
+    elif arms is not None:
+        refused = {"--methods": methods, "--weights": weights, "--systems": systems, "--adopt": adopt, "--data": data}
+        _refuse("ablation --arms", refused | {"--workers": workers > 1, "--tables": tables_out, "--renew": renew})
+        bench_arms(
+            ArmOptions(
+                *(_words(arms), work, out, 0.0 if summary else minutes, quick),
+                measure=measure and not summary,
+                paths=paths,
+                repetitions=repetitions,
+                seed=seed,
+                cache=cache,
+                figures=figures_out,
+                as_json=as_json,
+            )
+        )
+        return
+    elif minutes or measure:
+        raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
+    if experiment == "calibration":
+        refused = {"--iterations": iterations, "--adopt": adopt, "--figures": figures_out, "--methods": methods}
+        _refuse(experiment, refused | {"--workers": workers > 1, "--weights": weights, "--data": data})
+        sources = _words(systems) if systems else ["prior", "wide", "canonical"]
+        bench_calibration(
+            CalibrationOptions(
+                sources=sources,
+                families=_words(families),
+                out=out,
+                seed=seed,
+                draws=repetitions,
+                quick=quick,
+                summary=summary,
+                renew=renew,
+                as_json=as_json,
+                tables_out=tables_out,
+                spread=spread,
+            )
+        )
+        return
     if experiment == "verdicts":
         _verdicts(out, seed, repetitions, quick=quick, summary=summary, as_json=as_json)
         return
@@ -107,7 +160,7 @@ def bench(
         )
         return
     if experiment not in EXPERIMENTS:
-        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts"))
+        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts", "calibration"))
         raise ConfigError(f"unknown experiment {experiment!r}; choose from {names}.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def pretrain(
     out: Annotated[Path, typer.Option(help="Folder for settings, log, checkpoints and weights.")],
-    preset: Annotated[str | None, typer.Option(help="paper, primed, paper-tiny or primed-tiny.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper, primed, paper-1.6m, paper-0.4m, paper-0.1m, or -tiny for tests.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings of the run (TOML or JSON), no preset.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of training; default: those of the settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Stop if no run was begun in --out.")] = False,

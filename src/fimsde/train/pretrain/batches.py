@@ -54,7 +54,11 @@ class Batch:
 
 
 class StreamedBatches(TorchDataset[Batch]):
-    """Equations drawn from the prior on the fly, never the same one twice. A batch has one dimension and setting."""
+    """Equations drawn from the prior on the fly. A batch has one dimension and setting.
+
+    Never the same equation twice; or, if `config.equations` bounds their number, those of the first batches again and
+    again: in every pass the batches come in another order, with other contexts and locations.
+    """
 
     def __init__(self, config: TrainConfig, part: Part | None = None) -> None:
         self.config = config
@@ -65,16 +69,27 @@ class StreamedBatches(TorchDataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         config, seed = self.config, self.config.loop.seed
-        rng = np.random.default_rng([seed, BATCH, index])
+        first = self._first_visit(index)
+        rng = np.random.default_rng([seed, BATCH, first])
         prior = draw_kind(config.prior, rng)
+        if first != index:
+            rng = np.random.default_rng([seed, BATCH, index])
         num_observations = draw_num_observations(config.contexts, prior.settings[0], rng)
 
         def equation(item: int, attempt: int) -> DrawnEquation:
-            return draw_equation(prior, seed, index * config.batch_size + item + attempt * NEXT)
+            return draw_equation(prior, seed, first * config.batch_size + item + attempt * NEXT)
 
         return gather(
             config, [draw_example(config, equation, item, num_observations, [ITEM, index, item]) for item in self.items]
         )
+
+    def _first_visit(self, index: int) -> int:
+        """The batch that first had the equations of batch `index`."""
+        per_pass = self.config.equations // self.config.batch_size
+        if not per_pass or index < per_pass:
+            return index
+        turn, place = divmod(index, per_pass)
+        return int(np.random.default_rng([self.config.loop.seed, PICK, turn]).permutation(per_pass)[place])
 
 
 class StoredBatches(TorchDataset[Batch]):

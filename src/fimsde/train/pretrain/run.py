@@ -1,5 +1,6 @@
 """Pretraining: a model learns to read equations from the prior. Writes checkpoints, a log, and weights to use."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ def pretrain(
     data: Path | None = None,
     cache: Path | None = None,
     start: Path | None = None,
+    reached: Callable[[State], bool | None] | None = None,
     options: RunOptions | None = None,
 ) -> State:
     """Train a fresh model, or go on training one, and write its weights into `out/weights` at every checkpoint.
@@ -52,12 +54,14 @@ def pretrain(
         data: A data set of `fimsde generate`, if `config.dataset` names one.
         cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
         start: Weights to begin with, in place of random ones.
+        reached: Called by the main process at every checkpoint, when its weights are written, and with the one that is
+            resumed from. True ends training for now.
         options: Workers, progress bar, TensorBoard.
     """
     processes, options = Processes(config.loop.precision), options or RunOptions()
     check_place(out, resume=resume)
     with only_one(out) if processes.is_main else nullcontext():
-        return _pretrain(config, out, resume, data, cache, start, processes, options)
+        return _pretrain(config, out, resume, data, cache, start, processes, reached, options)
 
 
 def _pretrain(
@@ -68,6 +72,7 @@ def _pretrain(
     cache: Path | None,
     start: Path | None,
     processes: Processes,
+    reached: Callable[[State], bool | None] | None,
     options: RunOptions,
 ) -> State:
     objective, settings = choose_objective(config), config.to_mapping()
@@ -83,13 +88,14 @@ def _pretrain(
     )
     held_out = validation_batches(config) if processes.is_main else []
 
-    def milestone(state: State) -> None:
+    def milestone(state: State) -> bool:
         write_file(out / SETTINGS, config.to_toml().encode(), OutputError)
         usable, record = averaged(state, config), _record(config, state)
         if held_out:
             record["validation"] = validate(usable, held_out, config)
             record_validation(out, state.step, record["validation"])
         usable.save_pretrained(out / WEIGHTS, training=record, overwrite=True)
+        return reached is not None and bool(reached(state))
 
     state = run(
         model,

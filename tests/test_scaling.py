@@ -1,0 +1,295 @@
+"""Arms of several sizes and data: settings, portions, judgements, power laws, operations, tables, the command."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import typer
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from typer.testing import CliRunner
+
+from fimsde.benchmark.scaling import train as training
+from fimsde.benchmark.scaling.arms import MILESTONES, all_arms, chosen_arms
+from fimsde.benchmark.scaling.cost import forward_operations, mean_tokens, published_operations, step_operations
+from fimsde.benchmark.scaling.curves import Curve, Point, curve_file, read_curve, write_curve
+from fimsde.benchmark.scaling.judge import Judgement, held_out, judge
+from fimsde.benchmark.scaling.powerlaw import PowerLaw, fit_exponent, fit_power_law, interval, slope_at_end
+from fimsde.benchmark.scaling.tables import exponents, tables, text_tables
+from fimsde.benchmark.scaling.train import kept_weights, steps_done, train_arms
+from fimsde.benchmark.tables import to_markdown
+from fimsde.errors import ConfigError, DatasetError
+from fimsde.interface.cli.bench import bench
+from fimsde.model.config import ModelConfig
+from fimsde.model.fim import FIMSDE
+from fimsde.model.paper import Tokens
+from fimsde.prior.config import Setting
+from fimsde.train.config import ContextConfig, TrainConfig
+from fimsde.train.pretrain.batches import StreamedBatches
+
+TWO = ("paper-0.1m-streaming", "paper-0.1m-3000")
+
+
+def test_arms_differ_in_one_thing_at_a_time():
+    arms = {arm.name: arm for arm in all_arms()}
+    assert len(arms) == 11
+    bound, streaming = arms["paper-0.4m-3000"].config, arms["paper-0.4m-streaming"].config
+    assert replace(bound, equations=0) == streaming
+    assert 2985 <= bound.equations <= 3000
+    steeper, flat = arms["paper-0.4m-30000-degree4"].config, arms["paper-0.4m-30000"].config
+    polynomials = replace(steeper.prior.polynomials, drift_degree=3)
+    assert replace(steeper, prior=replace(steeper.prior, polynomials=polynomials)) == flat
+    for arm in arms.values():
+        interval_ = arm.config.loop.checkpoint_interval
+        assert all(step % (2 * interval_) == 0 or step <= training.DENSE for step in MILESTONES)
+        assert max(MILESTONES) <= arm.config.loop.steps
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["paper-9m"], "no arm paper-9m; choose from paper-0.4m"), ([], "no arms")]
+)
+def test_unknown_arms_are_answered_with_the_known_ones(words, said):
+    with pytest.raises(ConfigError, match=said):
+        chosen_arms(words)
+
+
+def test_a_bounded_number_of_equations_comes_again_in_another_order_with_other_contexts():
+    config = replace(TrainConfig.preset("paper-tiny"), equations=12)  # three batches
+    bounded, endless = StreamedBatches(config), StreamedBatches(replace(config, equations=0))
+    assert all(torch.equal(bounded[i].drift, endless[i].drift) for i in range(3))
+    assert {bounded._first_visit(i) for i in range(3, 6)} == {0, 1, 2}
+    orders = {tuple(bounded._first_visit(3 * turn + i) for i in range(3)) for turn in range(12)}
+    assert len(orders) > 1
+    again = next(i for i in range(3, 6) if bounded._first_visit(i) == 0)
+    assert torch.equal(bounded[again].dims, bounded[0].dims)
+    assert not torch.equal(bounded[again].x, bounded[0].x)  # other locations
+    assert not torch.equal(bounded[again].drift, endless[again].drift)
+
+
+def trained(work, results, milestones=(2, 4), arms=TWO, seconds=600.0):
+    return train_arms(
+        *(chosen_arms(arms, quick=True), work, results),
+        seconds=seconds, milestones=milestones, quick=True, tell=lambda line: None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert trained(folder / "work", folder / "results")
+    return folder
+
+
+def weights(folder, arm, step):
+    return (kept_weights(folder / "work", arm, step) / "model.safetensors").read_bytes()
+
+
+def test_an_arm_in_portions_has_the_bytes_of_one_that_was_never_stopped(undisturbed, tmp_path):
+    arms = chosen_arms(TWO, quick=True)
+    assert not trained(tmp_path / "work", tmp_path / "results", seconds=1e-9)  # nothing fits in
+    for _ in range(2):  # every portion ends at its first checkpoint
+        for name in TWO:
+            trained(tmp_path / "work", tmp_path / "results", milestones=(6,), arms=[name], seconds=0.02)
+    assert [steps_done(tmp_path / "work", arm) for arm in arms] == [4, 4]
+    assert trained(tmp_path / "work", tmp_path / "results", milestones=(6,))
+    assert trained(undisturbed / "work", undisturbed / "results", milestones=(6,))
+    for arm in arms:
+        assert weights(tmp_path, arm, 6) == weights(undisturbed, arm, 6)
+        a, b = (read_curve(curve_file(folder / "results", arm.name)) for folder in (tmp_path, undisturbed))
+        assert [(p.step, p.equations, p.judgement) for p in a.points] == [
+            (p.step, p.equations, p.judgement) for p in b.points
+        ]
+        assert all(0 < p.cpu_seconds < q.cpu_seconds for p, q in zip(a.points, a.points[1:], strict=False))
+
+
+def test_contexts_of_an_earlier_portion_are_not_for_free(monkeypatch, tmp_path):
+    """Of three shards two are there, one is made in a second: all took three. None is missing: one is made again."""
+    clock = iter([0.0, 1.0, 10.0, 12.0])
+    monkeypatch.setattr(training, "fill_cache", lambda config, folder: (folder / "2.safetensors").touch())
+    monkeypatch.setattr(training, "make_shard", lambda config, folder, shard: None)
+    monkeypatch.setattr(training.time, "process_time", lambda: next(clock))
+    config = replace(TrainConfig.preset("primed"), cache_equations=3 * 64)
+    for name in "01":
+        (tmp_path / f"{name}.safetensors").touch()
+    assert training.contexts_seconds(config, tmp_path) == 3.0
+    assert training.contexts_seconds(config, tmp_path) == 6.0
+
+
+def test_stored_curves_outlive_the_work_folder(undisturbed, tmp_path):
+    """A run from the beginning does not replace a longer curve of the same arm."""
+    name = TWO[0]
+    before = read_curve(curve_file(undisturbed / "results", name))
+    write_curve(curve_file(tmp_path, name), before)
+    assert trained(tmp_path / "work", tmp_path, milestones=(2,), arms=[name])
+    assert read_curve(curve_file(tmp_path, name)) == before
+
+
+def test_work_of_other_settings_is_not_gone_on_with(undisturbed, tmp_path):
+    curve = read_curve(undisturbed / "work" / f"{TWO[0]}.curve.jsonl")
+    write_curve(tmp_path / f"{TWO[0]}.curve.jsonl", replace(curve, settings="0" * 64))
+    with pytest.raises(ConfigError, match="other settings"):
+        trained(tmp_path, tmp_path, arms=TWO[:1])
+
+
+def test_a_damaged_curve_is_named(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"format": 1}\n')
+    with pytest.raises(DatasetError, match=r"a.jsonl holds no readable learning curve"):
+        read_curve(tmp_path / "a.jsonl")
+
+
+class Truth(FIMSDE):
+    """Answers `share` of the truth."""
+
+    def forward(self, source, x):
+        batch = next(b for b in self.batches if b.x is x)
+        return self.share * batch.drift, self.share * batch.diffusion, torch.zeros(x.shape[:2])
+
+
+@pytest.mark.parametrize(("share", "error"), [(0.0, 0.0), (0.9, -2.0), (1.0, -6.0), (11.0, 2.0)])
+def test_errors_are_shares_of_the_field(share, error):
+    config = TrainConfig.preset("paper-tiny")
+    model = Truth(config.model)
+    model.batches, model.share = held_out(config, quick=True), share
+    found = judge(model, model.batches, config)
+    assert found.drift == pytest.approx([error] * len(model.batches), abs=1e-4)
+    assert found.diffusion == pytest.approx([error] * len(model.batches), abs=1e-4)
+    if share == 1:
+        assert found.loss == pytest.approx([0.0] * len(model.batches), abs=1e-6)
+
+
+def test_primed_models_are_judged_on_the_same_equations_as_papers():
+    paper, primed = (held_out(TrainConfig.preset(name), quick=True) for name in ("paper-tiny", "primed-tiny"))
+    for a, b in zip(paper, primed, strict=True):
+        assert torch.equal(a.x, b.x)
+        assert torch.equal(a.drift, b.drift)
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.5, 1.0])
+def test_a_power_law_is_found_exactly_without_noise(exponent):
+    x = np.geomspace(100, 1e5, 20)
+    law = fit_power_law(x, PowerLaw(exponent, 30.0, 5.0)(x))
+    assert law.exponent == pytest.approx(exponent, rel=0.02)  # the grid of exponents is 1.5 % apart
+    assert law.floor == pytest.approx(5.0, abs=0.5)
+    assert fit_exponent(x, np.log10(3 * x**-exponent)) == pytest.approx(exponent, rel=1e-9)
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """40 curves with noise over 32 batches: 95 % intervals of the exponent; 29 or fewer hits: 1e-6 at 93 %."""
+    rng, x, hits = np.random.default_rng(0), np.geomspace(100, 1e4, 8), 0
+    for _ in range(40):
+        columns = np.log10(x**-0.3)[:, None] + 0.1 * rng.standard_normal((8, 32)) + rng.standard_normal(32)
+        found = interval(columns, lambda y: fit_exponent(x, y))
+        hits += found.low <= 0.3 <= found.high
+    assert hits > 29
+    wrong = interval(columns, lambda y: fit_exponent(x, y) + 1)  # the test can fail
+    assert not wrong.low <= 0.3 <= wrong.high
+
+
+def test_a_curve_that_rises_is_not_called_falling():
+    x = np.geomspace(100, 1e4, 8)
+    assert slope_at_end(x, 10 * x**-0.5) < 0
+    assert slope_at_end(x, np.log(x)) == 0
+    with pytest.raises(ConfigError, match="too few"):
+        fit_power_law(x[:2], x[:2])
+    with pytest.raises(ConfigError, match="positive, increasing"):
+        fit_power_law(-x, x)
+
+
+def test_operations_are_those_that_torch_counts():
+    config = ModelConfig(embed=32, heads=4, functional_layers=3, feed_forward=48, head_hidden=(20, 28), dropout=0.0)
+    n, queries = 50, 7
+    tokens = Tokens(torch.randn(1, n, 3), torch.randn(1, n, 3), torch.rand(1, n), torch.ones(1, n, dtype=torch.bool))
+    model = FIMSDE(config).train()  # with gradients the compiled attention is not used, whose work torch cannot see
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(tokens, torch.randn(1, queries, 3))
+    # `forward` makes the queries twice, once for U
+    assert counter.get_total_flops() == forward_operations(config, n, queries) + 2 * queries * 3 * 32
+
+
+def test_the_published_run_costs_what_its_sizes_say():
+    """Contexts: 1 to 99 paths of 128, 1 to 24 of 512, 1 to 11 of 1024, uniform in observations."""
+    assert mean_tokens(ContextConfig(), (Setting(0.1, 25, 100, 128),)) == pytest.approx(127 * 50.0, rel=0.01)
+    assert mean_tokens(ContextConfig(most=2048), (Setting(0.001, 1, 12, 1024),)) == 1023
+    assert step_operations(TrainConfig.preset("paper")) == pytest.approx(12.5e12, rel=0.05)  # 64 * 6300 * 31e6
+    assert published_operations() == pytest.approx(1.6e19, rel=0.05)
+    with pytest.raises(ConfigError, match="paper's architecture only"):
+        forward_operations(ModelConfig.preset("primed"), 1, 1)
+
+
+def curve(name, level, steps=(100, 200, 400, 800, 1600, 2400, 3200, 4800, 6400), exponent=0.2, loss=True):
+    shifts = np.linspace(-0.1, 0.1, 8)
+    points = []
+    for step in steps:
+        errors = tuple(level - exponent * np.log10(step) + shifts)
+        losses = tuple(100 + 500 * step**-0.5 + shifts) if loss else None
+        points.append(Point(step, 16 * step, 0.5 * step, Judgement(losses, losses, errors, errors)))
+    return Curve(name, 1000, "x", tuple(points))
+
+
+def test_tables_compare_at_equal_steps_and_at_equal_compute():
+    arms = all_arms()
+    curves = {
+        "paper-0.1m-streaming": curve("a", 0.5),
+        "paper-0.4m-streaming": curve("b", 0.25, (100, 200, 400, 800, 1600)),
+        "paper-0.4m-30000": curve("c", 0.5),
+        "paper-0.4m-30000-degree4": curve("d", 0.4),
+        "primed": curve("e", -1.0, (100, 200), loss=False),
+    }
+    text = text_tables(arms, curves)
+    assert "### Sizes and data, after 1600 steps each" in text
+    assert "| 0.1m–streaming | 0.4m–streaming | 1600 | 0.000 ± 0.000 | −0.250 ± 0.000 | −0.250 ± 0.000 |" in text
+    assert "| paper-0.4m-30000 | paper-0.4m-30000-degree4 | 6400 | 0.000 ± 0.000 | −0.100 ± 0.000 |" in text
+    assert "### Equal compute: the last judgement within 100 CPU-seconds of training" in text
+    assert "| primed | 100 | 200 | −1.460 ± 0.025 |" in text
+    found = exponents(curves["paper-0.1m-streaming"])
+    assert found["drift"].value == pytest.approx(0.2)
+    assert found["doubling"].value == pytest.approx(500 * 6400**-0.5 * (2**-0.5 - 1), rel=0.02)
+    assert exponents(curves["primed"]) == {}
+    for table in tables(arms, curves):
+        assert {len(row) for row in table.rows} == {len(table.columns)}, to_markdown(table)
+
+
+def command(*arguments):
+    app = typer.Typer()
+    app.command()(bench)
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_the_command_trains_and_prints(tmp_path):
+    places = ("--quick", "--work", tmp_path / "work", "--out", tmp_path / "results")
+    arm = ("ablation", "--arms", TWO[0])
+    done = command(*arm, *places, "--minutes", 5)
+    assert done.exception is None, done.exception
+    assert "paper-0.1m-streaming: step 6," in done.stderr
+    assert "### Arms, as far as they are trained" in done.stdout
+    printed = json.loads(command(*arm, *places, "--summary", "--json", "--figures", tmp_path / "figures").stdout)
+    assert (tmp_path / "figures" / "ablation-curves.png").stat().st_size > 10_000
+    assert (printed[0]["arm"], printed[0]["step"]) == ("paper-0.1m-streaming", 6)
+
+
+@pytest.mark.slow
+def test_the_command_measures_the_last_milestone_on_the_canonical_tasks(undisturbed, tmp_path):
+    """Buys that weights of an arm go all the way to result files; making the data takes long."""
+    places = ("--quick", "--work", undisturbed / "work", "--out", undisturbed / "results", "--cache", tmp_path)
+    done = command("ablation", "--arms", TWO[0], *places, "--measure", "--no-paths", "--repetitions", 1)
+    assert done.exception is None, done.exception
+    stored = list((undisturbed / "results" / "ablation").rglob("fim-paper-0.1m-streaming-*.json"))
+    assert len(stored) == 8  # two systems, four settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["canonical", "--arms", "all"], "--arms was given, but canonical has no use for it"),
+        (["ablation", "--minutes", "5"], "name the arms"),
+        (["ablation", "--arms", "all", "--methods", "ours"], "--methods was given, but ablation --arms has no use"),
+        (["ablation", "--arms", "all"], "no arm was judged so far"),
+        (["ablation", "--arms", "all", "--measure"], "train longer"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(arguments, said, tmp_path):
+    done = command(*arguments, "--out", tmp_path / "out", "--work", tmp_path / "work")
+    assert isinstance(done.exception, ConfigError)
+    assert said in str(done.exception)
