@@ -201,9 +201,7 @@ def _num_substeps(sde: SDE, observed: Observations, least: int) -> int:
 
 
 def _typical_gap(observed: Observations) -> float:
-    within = np.ones(observed.num_points - 1, bool)
-    within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
-    return float(np.median(np.diff(observed.times)[within]))
+    return float(np.median(_gaps(observed)))
 
 
 def _bounded(observations: Observations, replicates: int) -> tuple[Observations, int]:
@@ -269,7 +267,11 @@ def _num_lags(observed: Observations) -> int:
 
 
 def _gap(observed: Observations) -> float | None:
+    gaps, typical = _gaps(observed), _typical_gap(observed)
+    return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None
+
+
+def _gaps(observed: Observations) -> Float64[Array, " steps"]:
     within = np.ones(observed.num_points - 1, bool)
     within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
-    gaps, typical = np.diff(observed.times)[within], _typical_gap(observed)
-    return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None
+    return np.diff(observed.times)[within]
