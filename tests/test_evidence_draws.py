@@ -1,5 +1,6 @@
 """Draws from the posterior of a field: against enumeration, normal laws in closed form, and weights of hypotheses."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,7 @@ from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.draws import draw_coefficients
 from fimsde.evidence.ensemble import FieldDraws
 from fimsde.evidence.estimate import fit
-from fimsde.evidence.hypotheses import DRIFT, Origin, Weighed, weigh_drift, weigh_rate
+from fimsde.evidence.hypotheses import DRIFT, Origin, weigh_drift, weigh_rate
 from fimsde.evidence.information import Information
 from fimsde.evidence.smooth import SIZES
 from test_evidence_infer import as_observations, ou_data
@@ -44,7 +45,7 @@ def with_weights(weighed, hypothesis):
     """The same posteriors, one hypothesis being sure."""
     weights = np.zeros_like(weighed.weights)
     weights[DRIFT.index(hypothesis)] = 1.0
-    return Weighed(weighed.basis, weighed.evidence, weighed.coefficients, weights, weighed.kept)
+    return replace(weighed, weights=weights)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +226,7 @@ def test_constant_rates_have_the_normal_law_of_a_variance():
     found = weigh_rate(data, basis, np.array([g]), Origin(np.zeros(1)))
     weights = np.zeros_like(found.weights)
     weights[3] = 1.0  # "constant, origin zero"
-    one = Weighed(basis, found.evidence, found.coefficients, weights, found.kept)
+    one = replace(found, weights=weights)
     drawn = draw_coefficients(one, NUM, (7,)).coefficients
     assert not drawn[:, 1:].any()
     precision = num / (2 * g**2) + 1 / g**2
