@@ -93,9 +93,15 @@ def test_the_period_the_time_and_the_correlation_are_right():
     found = fimsde.estimate(correlated.make(-0.6, 5)).check()["correlated noise"]
     assert found.number == pytest.approx(-0.6, abs=0.05)
     assert "with_correlation" in found.next_step
+
+
+def test_the_time_of_a_change_is_right():
+    """Nine of ten are named at this size; here at least two of three, each with its time."""
     change = next(row for row in ROWS if row.name.startswith("change"))
-    found = fimsde.estimate(change.make(3.0, 8)).check()["change of regime"]
-    assert found.number == pytest.approx(75, abs=15)
+    found = [fimsde.estimate(change.make(3.0, seed)).check()["change of regime"] for seed in (8, 9, 10)]
+    times = [v.number for v in found if v.status == "bad"]
+    assert len(times) >= 2
+    assert times == pytest.approx([75.0] * len(times), abs=5)
 
 
 def test_a_correlation_that_is_carried_is_no_finding_any_more():

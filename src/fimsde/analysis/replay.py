@@ -13,9 +13,9 @@ import numpy as np
 
 from fimsde.analysis.box import Supported
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE, Fields, correlation, fields, is_diagonal
+from fimsde.equations.sde import SDE, correlation, fields, is_diagonal
 from fimsde.errors import ConfigError
-from fimsde.shapes import Array, Bool, Float, Float64, Int
+from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
 from fimsde.tabulate import table_around
 
@@ -172,17 +172,18 @@ class _Midpoint:
     def is_diagonal(self) -> bool:
         return is_diagonal(self.sde)
 
-    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+    # no shapes here: these are asked at every step, and checks of shapes in tests would take longer than the steps
+    def drift(self, x: Array) -> Array:
         return self.fields(x)[0]
 
-    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+    def diffusion(self, x: Array) -> Array:
         return self.fields(x)[1]
 
-    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
+    def fields(self, x: Array) -> tuple[Array, Array]:
         drift, diffusion = fields(self.sde, x)
         return fields(self.sde, x + 0.5 * self.dt * drift)[0], diffusion
 
-    def correlation(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+    def correlation(self, x: Array) -> Array:
         return correlation(self.sde, x)
 
 
@@ -201,9 +202,7 @@ def _num_substeps(sde: SDE, observed: Observations, least: int) -> int:
 
 
 def _typical_gap(observed: Observations) -> float:
-    within = np.ones(observed.num_points - 1, bool)
-    within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
-    return float(np.median(np.diff(observed.times)[within]))
+    return float(np.median(_gaps(observed)))
 
 
 def _bounded(observations: Observations, replicates: int) -> tuple[Observations, int]:
@@ -269,7 +268,11 @@ def _num_lags(observed: Observations) -> int:
 
 
 def _gap(observed: Observations) -> float | None:
+    gaps, typical = _gaps(observed), _typical_gap(observed)
+    return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None
+
+
+def _gaps(observed: Observations) -> Float64[Array, " steps"]:
     within = np.ones(observed.num_points - 1, bool)
     within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
-    gaps, typical = np.diff(observed.times)[within], _typical_gap(observed)
-    return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None
+    return np.diff(observed.times)[within]

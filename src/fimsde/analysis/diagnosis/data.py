@@ -27,7 +27,7 @@ def amount(obs: Observations) -> Verdict:
     n = obs.num_transitions
     status: Status = "bad" if n < _VERY_FEW else "caution" if n < _FEW else "good"
     sentence = f"{n} transitions in {obs.num_paths} path(s)."
-    advice = f"Models were trained on {_FEW} and more: record longer, or more paths." if status != "good" else ""
+    advice = f"Fewer than {_FEW} say little: record longer, or more paths." if status != "good" else ""
     return Verdict("amount of data", status, float(n), sentence, advice, "data")
 
 
