@@ -77,14 +77,14 @@ def persistence(s):
 print(f"persistence {persistence(sde):.1f} h, truth {persistence(truth):.1f} h")
 
 # %%
-# Acceleration against speed, with the range of 10 estimates from redrawn tracks.
+# Acceleration against speed, with the range of 10 estimates from resampled tracks.
 
 redrawn = [acceleration(s) for s in sde.resampled(10)]
 low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
 left.plot(*obs.values.T, ".", ms=1, color="#555555")
 left.set(xlabel="vx (µm/h)", ylabel="vy (µm/h)", aspect="equal")
-right.fill_between(speeds, low, high, alpha=0.2, label="redrawn tracks")
+right.fill_between(speeds, low, high, alpha=0.2, label="bootstrap")
 right.plot(speeds, acceleration(sde), label="estimate")
 right.plot(speeds, acceleration(truth), "k--", label="truth")
 right.axhline(0, lw=0.7, color="#999999")

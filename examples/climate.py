@@ -39,7 +39,8 @@ for point in sde.fixed_points():
 # What the record is asked for: how long does a phase last, from the arrival at one
 # level to the arrival at the other? The phases in the record say so directly, if there
 # are enough of them; the estimate uses every step. Its range is that of 20 estimates
-# from redrawn data. Durations depend exponentially on the landscape, so it is wide.
+# from bootstrap resamples of the data. Durations depend exponentially on the
+# landscape, so it is wide.
 
 COLD, WARM = -43.0, -39.0
 
@@ -86,7 +87,7 @@ fig, (left, right) = plt.subplots(
 left.plot(obs.times, obs.values[:, 0], lw=0.4, color="#555555")
 left.set(xlabel="time (kyr)", ylabel="δ18O (permil)")
 low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
-right.fill_betweenx(y, low, high, alpha=0.2, label="redrawn data")
+right.fill_betweenx(y, low, high, alpha=0.2, label="bootstrap")
 right.plot(landscape(sde).effective_potential, y, label="estimate")
 right.plot(landscape(truth).effective_potential, y, "k--", label="truth")
 right.set(xlabel="effective potential (no unit)", xlim=(-0.2, 5))

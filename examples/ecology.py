@@ -45,8 +45,8 @@ for name, s in (("estimate", sde), ("truth", truth)):
 
 # %%
 # Ecological resilience: the mean time until chance alone brings a lush plot below 1
-# t/ha, with the range of 20 estimates from redrawn plots. Such times depend
-# exponentially on the fields, so the range is wide.
+# t/ha, with the range of 20 estimates from bootstrap resamples of the plots. Such
+# times depend exponentially on the fields, so the range is wide.
 
 
 def collapse(s):

@@ -27,7 +27,7 @@ print(sde.equation())
 
 # %%
 # Long-run mean and half-life of a shock, from the best line through the drift where
-# most data are; ranges from 20 redrawn data sets. The drift is the hard part of every
+# most data are; ranges from 20 bootstrap resamples. The drift is the hard part of every
 # financial series: the length of the record in years determines it, not the number of
 # observations.
 

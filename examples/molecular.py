@@ -55,7 +55,7 @@ for name, curve in curves.items():
 
 # %%
 # Rates: mean first passage times by the backward equation, with the range of 20
-# estimates from redrawn data.
+# estimates from bootstrap resamples.
 
 
 def passage(s, start, end):
@@ -70,7 +70,7 @@ for ends in ((-1.0, 1.0), (1.0, -1.0)):
     print(f"({low:.1f} to {high:.1f}), truth {exact:.1f} ns")
 
 # %%
-# Free energy and mobility along the coordinate, with the ranges of the redrawn
+# Free energy and mobility along the coordinate, with the ranges of the bootstrap
 # estimates.
 
 
@@ -85,7 +85,7 @@ labels = ("free energy (kT)", "mobility (nm² / ns)")
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 2.7), layout="constrained")
 for k, ax in enumerate(axes):
     low, high = np.quantile(redrawn[:, k], [0.05, 0.95], axis=0)
-    ax.fill_between(q, low, high, alpha=0.2, label="redrawn data")
+    ax.fill_between(q, low, high, alpha=0.2, label="bootstrap")
     ax.plot(q, profiles(sde)[k], label="estimate")
     ax.plot(q, exact[k], "k--", label="truth")
     ax.set(xlabel="q (nm)", ylabel=labels[k], ylim=(0, None))

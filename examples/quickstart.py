@@ -45,8 +45,8 @@ print("  of the truth  ", truth.diffusion(x).round(2))
 print(sde.equation())
 
 # %%
-# With bands at 90 % (from 20 redrawn data sets; the default is 50) and the truth beside
-# it. Ticks at the lower edge are observations; grey is where there are none.
+# With bands at 90 % (from 20 bootstrap resamples; the default is 50) and the truth
+# beside it. Ticks at the lower edge are observations; grey is where there are none.
 
 sde.plot(truth=truth, resamples=20).savefig("quickstart.png", dpi=160)
 

@@ -8,7 +8,6 @@ from fimsde.analysis.agreement import compare_fixed_points
 from fimsde.analysis.fixed_points import place
 from fimsde.equations.sde import FunctionSDE
 from fimsde.report.findings import find
-from fimsde.report.folder import summary
 from fimsde.report.sections import equation as equation_section
 from fimsde.report.sections import landscape
 from fimsde.systems import canonical
@@ -90,7 +89,6 @@ def test_the_difference_is_said_wherever_both_are_shown():
     assert record["equation"]["fixed_points_compared"] == sentence
     assert len(record["equation"]["fixed_points"]) == 1
     assert sum(p["in_formula"] is not None for p in record["fixed_points"]) == 1
-    assert sentence in summary(record)
     shown = landscape(found)
     for section in (shown, equation_section(found)):
         assert sentence in [getattr(block, "text", "") for block in section.blocks]

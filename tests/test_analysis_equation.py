@@ -10,9 +10,9 @@ from scipy import stats
 import fimsde
 from checks import check_variance
 from fimsde.baselines import kramers_moyal
+from fimsde.data.health import health
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
-from fimsde.report.health import health
 from fimsde.systems import canonical
 from printed import PRINTED
 from problems import OrnsteinUhlenbeck

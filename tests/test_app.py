@@ -75,7 +75,7 @@ def test_the_app_gives_what_estimate_gives(tmp_path, monkeypatch):
 def test_a_wrong_table_is_the_sentence_of_the_command_line(content, tmp_path, monkeypatch, capsys):
     upload = work.Upload("data.csv", content)
     with pytest.raises(FimsdeError) as refused:  # noqa: PT012 — either step may be the one that refuses
-        upload.columns(None, None)
+        upload.look(None, None)
         work.run(upload, Columns(), NO_BANDS, lambda share, label: None)
     assert str(refused.value) == sentence_of_the_command_line("data.csv", content, tmp_path, monkeypatch, capsys)
 
@@ -86,6 +86,18 @@ def test_the_command_that_does_the_same_is_complete_and_quoted():
         work.command_line("my data.csv", columns, BandSettings(0.8, 50, 3))
         == "fimsde estimate 'my data.csv' --time t --values 'x,y z' --separator ';' --missing drop --level 0.8 --seed 3"
     )
+
+
+def test_the_script_that_does_the_same_does_the_same(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my data.csv").write_bytes(a_table(["t", "x y"]).replace(b",", b";"))
+    monkeypatch.chdir(tmp_path)
+    columns = Columns("t", ("x y",), separator=";", time_unit="s")
+    exec(compile(work.python_script("my data.csv", columns, BandSettings(resamples=0)), "script", "exec"), {})
+    assert "Equation" in capsys.readouterr().out
+    assert "0 resamples" in (tmp_path / "report.html").read_text()
+    again = fimsde.load(tmp_path / "saved")
+    assert again.names == ("x y",)
+    assert again.time_unit == "s"
 
 
 def test_a_port_in_use_is_one_sentence():
@@ -127,15 +139,41 @@ def test_the_page_estimates_and_shows_names_as_they_are(page):
     upload(page, ["when", "<b>x</b> $y$"])
     assert labelled(page.selectbox, "Time").value == "when"
     assert page.multiselect[0].value == ["<b>x</b> $y$"]
-    labelled(page.number_input, "Times the data").set_value(0).run()
+    labelled(page.number_input, "Bootstrap resamples").set_value(0).run()
     labelled(page.button, "Estimate").click().run()
     assert not page.exception
     assert not page.error
-    assert [tab.label for tab in page.tabs][:3] == ["Data", "Fields", "Landscape"]
+    assert [tab.label for tab in page.tabs][:3] == ["Fields", "Dynamics", "Checks"]
     texts = [m.value for m in page.markdown]
     assert any(text.startswith("Sparse polynomials") for text in texts)
-    assert "--time when" in page.code[-1].value
+    assert page.metric[0].label == "Mean exit time"
+    assert float(page.metric[0].value.split()[0]) > 0
+    assert "No column of this table tells data sets apart" in page.info[0].value
+    assert "fimsde.read('data.csv', time='when', values=['<b>x</b> $y$'])" in page.code[-2].value + page.code[-1].value
+    assert any("--time when" in code.value for code in page.code)
     assert not any("<b>" in text for text in texts), "a name became markup"
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_page_compares_methods_and_estimates_every_data_set(page):
+    lines = a_table(["t", "x"], num=120).decode().split()
+    rows = [f"{who},{line}" for who in ("a", "b") for line in lines[1:]]
+    table = "\n".join(["who,t,x", *rows]).encode()
+    page.file_uploader[0].set_value(("data.csv", table, "text/csv")).run()
+    labelled(page.selectbox, "Column that tells paths").select("who").run()
+    labelled(page.number_input, "Bootstrap resamples").set_value(0).run()
+    labelled(page.button, "Estimate").click().run()
+    labelled(page.multiselect, "Methods").set_value(["kramers-moyal"]).run()
+    labelled(page.button, "Compare").click().run()
+    labelled(page.button, "Estimate each").click().run()
+    assert not page.exception
+    assert not page.error
+    tables = {next(iter(frame.value.columns)): frame.value for frame in page.dataframe}
+    assert len(tables["method"]) == 1
+    assert np.isfinite(tables["method"]["likelihood"]).all()
+    assert list(tables["data_set"]["data_set"]) == ["a", "b"]
+    assert tables["data_set"]["equation"].str.startswith("dx = ").all()
+    assert any("--by who --no-report" in code.value and "--path" not in code.value for code in page.code)
 
 
 @pytest.mark.filterwarnings("default")
@@ -167,7 +205,7 @@ def test_a_clock_was_preselected_as_a_state_with_one_path_and_a_constant_gap(pag
     assert page.multiselect[0].value == names[2:]
     assert not page.warning
     assert not labelled(page.button, "Estimate").disabled
-    shown = page.caption[0].value.replace("\\", "")
+    shown = " ".join(c.value for c in page.caption).replace("\\", "")
     assert f"'{names[1]}'" in shown
     assert f"'{names[0]}'" in shown
 
@@ -198,7 +236,7 @@ def test_a_table_beyond_the_limit_is_one_sentence(monkeypatch):
     monkeypatch.setattr(work, "LARGEST", 1)
     upload = work.Upload("big.csv", b"t,x\n" + b"1,2\n" * 300_000)
     with pytest.raises(FimsdeError, match=r"'big.csv' has 1 MB; this page takes at most 1\. Use the command line"):
-        upload.columns(None, None)
+        upload.look(None, None)
 
 
 @pytest.mark.filterwarnings("default")
@@ -272,7 +310,17 @@ def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path
         tab.click("Estimate")
         tab.wait_for_text("Download the report", seconds=300)
         tab.wait("!document.querySelector('[data-testid=stStatusWidget]')")
-        for name in ("Fields", "Verdicts", "Equation", "Files"):
+        tab.wait_for_text("The answer")
+        for name in (
+            "Simulation",
+            "Compare",
+            "Exit times",
+            "Data sets",
+            "Fields",
+            "Checks",
+            "Dynamics",
+            "Files and code",
+        ):
             tab.click(name, "[role=tab]")
         tab.wait_for_text("fimsde estimate data.csv --time t")
         assert tab.run(f"document.querySelectorAll('{page} img[src^=http]').length") >= 5

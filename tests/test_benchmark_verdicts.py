@@ -2,16 +2,21 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from fimsde.benchmark import verdicts
-from fimsde.benchmark.verdict_data import CELLS, ROWS, right_class
-from fimsde.benchmark.verdicts import Kind, Outcome, kinds, read, run, table
+from fimsde.benchmark.verdicts import run as verdicts
+from fimsde.benchmark.verdicts.right import CELLS, right_class
+from fimsde.benchmark.verdicts.run import Kind, Outcome, kinds, read, run
+from fimsde.benchmark.verdicts.tables import OFF, by_source, false_alarms, named, table
+from fimsde.benchmark.verdicts.wrong import ROWS
 from fimsde.errors import DatasetError
+from fimsde.filter.kalman import innovations
 
 
-def outcome(seed, causes=()):
-    return Outcome(seed, "bad" if causes else "good", causes, (*causes, *(("memory",) if causes else ())), 0.1)
+def outcome(seed, causes=(), lost=0.0):
+    doubts = (*causes, *(("memory",) if causes else ()))
+    return Outcome(seed, "bad" if causes else "good", tuple(causes), doubts, 0.1, lost, (1.0,) * len(causes))
 
 
 def test_a_run_goes_on_where_it_stopped_and_computes_nothing_twice(tmp_path, monkeypatch):
@@ -26,13 +31,22 @@ def test_a_run_goes_on_where_it_stopped_and_computes_nothing_twice(tmp_path, mon
 
 def test_tables_count_lights_causes_and_names():
     row = ROWS[0]
-    found = [
-        (Kind(cell=CELLS[0]), [outcome(0), outcome(1), outcome(2), outcome(3, ("trend",))]),
-        (Kind(row=row, strength=0.8), [outcome(0, ("season", *row.verdicts)), outcome(1, row.verdicts), outcome(2)]),
-    ]
-    lines = table(found).splitlines()
-    assert "| 4 | 25.0% | trend 1 | 0.10 |" in lines[2]
-    assert "| 3 | 67% | 33% | 0.10 |" in lines[-1]
+    right = [outcome(0), outcome(1), outcome(2), outcome(3, ("trend",)), outcome(4, ("memory",), lost=0.5)]
+    wrong = [outcome(0, ("season", *row.verdicts)), outcome(1, row.verdicts), outcome(2)]
+    found = [(Kind(cell=CELLS[0]), right), (Kind(row=row, strength=row.strengths[2]), wrong)]
+    assert "| 5 | 4 | 1 (25.0%) | trend 1 | 1 | 1 | 0.10 |" in false_alarms(found)
+    assert "| systems | 2 | 1 | 0 (0.0%) | 0 |" in by_source(found)
+    assert "| 67% | 33% | 0.10 |" in named(found)
+    for part in (false_alarms, by_source, named):
+        assert part(found) in table(found)
+
+
+def test_what_is_stored_is_read_back_and_nothing_is_computed_for_a_summary(tmp_path, monkeypatch):
+    monkeypatch.setattr(verdicts, "judge", lambda kind, seed: outcome(seed, ("trend",), lost=None))
+    stored = list(run(tmp_path, quick=True, seed=1, repetitions=2))
+    monkeypatch.setattr(verdicts, "judge", None)
+    assert list(run(tmp_path, quick=True, seed=1, repetitions=2, compute=False)) == stored
+    assert list(run(tmp_path, quick=True, seed=2, compute=False)) == []
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -44,17 +58,27 @@ def test_a_damaged_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_data_of_the_right_class_have_the_size_of_their_cell(cell):
-    obs = right_class(cell, 3)
-    assert (obs.num_points, obs.num_paths) == (cell.num, cell.num_paths)
-    assert right_class(cell, 3).values.tobytes() == obs.values.tobytes()
+    for seed in (CELLS.index(cell) % 4, CELLS.index(cell) % 3):  # of all sources in turn
+        made = right_class(cell, seed)
+        assert (made.observations.num_points, made.observations.num_paths) == (cell.num, cell.num_paths)
+        assert right_class(cell, seed).observations.values.tobytes() == made.observations.values.tobytes()
+        assert made.noise_std.any() == cell.noisy
+
+
+def test_the_truth_is_in_the_units_of_the_data():
+    """Innovations of the true equation have mean square one, up to five standard errors (false alarms 1e-6)."""
+    made = right_class(CELLS[2], 4)
+    found = innovations(made.truth, made.observations, made.noise_std).values
+    assert np.mean(found**2) == pytest.approx(1.0, abs=5 * np.sqrt(2 / found.size))
 
 
 @pytest.mark.slow
 def test_verdicts_are_right_about_being_wrong_and_do_not_cry_wolf(tmp_path):
     """Buys the bars on fresh data: at the largest strength every third way to be wrong is named in at least two of
-    three data sets, and at most one of six lights on data of the right class is not good."""
+    three data sets, and at most one of six lights on data of the right class with an estimate that fits is not good."""
     found = list(run(tmp_path, quick=True, seed=41, repetitions=3))
-    lights = [o.status != "good" for kind, outcomes in found if kind.row is None for o in outcomes]
+    right = [o for kind, outcomes in found if kind.row is None for o in outcomes]
+    lights = [o.status != "good" for o in right if o.lost is not None and o.lost < OFF]
     assert sum(lights) <= 1
     for kind, outcomes in found:
         if kind.row is not None:

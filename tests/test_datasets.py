@@ -22,11 +22,15 @@ def test_series_have_their_known_lengths_units_and_extremes():
     carbon = fimsde.datasets.load("co2")
     assert 2000 < carbon.num_points < 2284  # weeks without a measurement are absent
     assert 40 < np.ptp(carbon.times) < 45
+    rate = fimsde.datasets.load("interest-rate")
+    assert (rate.num_points, np.floor(rate.times[np.argmax(rate.values[:, 0])])) == (203, 1981), "the Volcker years"
+    nile = fimsde.datasets.load("nile")
+    assert (nile.num_points, nile.times[np.argmin(nile.values[:, 0])]) == (100, 1913), "the lowest flow on record"
 
 
 def test_unknown_names_and_missing_packages_are_one_sentence(monkeypatch):
-    assert set(fimsde.datasets.names()) == {"el-nino", "sunspots", "co2"}
-    with pytest.raises(ConfigError, match="no data set 'elnino'; choose one of el-nino, sunspots, co2"):
+    assert set(fimsde.datasets.names()) == {"el-nino", "sunspots", "co2", "interest-rate", "nile"}
+    with pytest.raises(ConfigError, match=r"no data set 'elnino'; choose one of .*el-nino, sunspots, co2"):
         fimsde.datasets.load("elnino")
     monkeypatch.setitem(sys.modules, "statsmodels", None)
     with pytest.raises(ConfigError, match=r"statsmodels, which is not installed.*fimsde\[datasets\]"):

@@ -1,6 +1,7 @@
 """The pages of the documentation hang together: all can be reached, all links lead somewhere, all names are there."""
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_the_picture_of_the_first_minute_is_small_and_named_with_its_command():
     assert "`make figure`" in text[place.end() : place.end() + 300]
     recipe = (ROOT / "Makefile").read_text().split("\nfigure:")[1].split("\n\n")[0]
     assert place[1] in recipe
-    assert text.index("fimsde.read(") < place.start() < text.index("## Results")
+    assert place.start() < text.index("## Install") < text.index("fimsde.estimate(") < text.index("## Results")
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +207,24 @@ def test_pictures_belong_to_the_cell_that_wrote_them(script, tmp_path):
     file.write_text(f"# %%\nx = 1\n# %%\n{write}# %%\nx = 2\n")
     done = script.run_script(file, tmp_path / "run")
     assert [[picture.name for picture in cell.pictures] for cell in done.cells] == [[], ["b.png", "a.png"], []]
+
+
+def test_a_script_that_was_run_is_a_notebook_with_its_outputs(script, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    import notebook
+
+    file = tmp_path / "example.py"
+    drawn = "import pathlib\npathlib.Path('a.png').write_bytes(b'picture')"
+    file.write_text(f'"""A title: more.\n\nRun it.\n"""\n\n# %%\n# Text *here*.\n\nprint("seen", 1)\n{drawn}\n')
+    made = json.loads(notebook.to_notebook(script.run_script(file, tmp_path / "run"), notebook.title_of(file)))
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
+    title, text, code = made["cells"]
+    assert title["source"] == ["# A title: more"]
+    assert "".join(text["source"]) == "Text *here*."
+    assert "".join(code["source"]).startswith('print("seen", 1)\n')
+    assert code["outputs"][0] == {"output_type": "stream", "name": "stdout", "text": ["seen 1\n"]}
+    assert code["outputs"][1]["data"] == {"image/png": "cGljdHVyZQ=="}
+    assert len({cell["id"] for cell in made["cells"]}) == 3
 
 
 def test_an_example_that_fails_stops_with_the_line_of_the_script(script, tmp_path):

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import fimsde
+from fimsde.data.health import health
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.identities import data_hash
 from fimsde.plots import BandSettings
 from fimsde.report import find, num_steps, page, write_report
 from fimsde.report.findings import weights_hash
 from fimsde.report.folder import write_fields
-from fimsde.report.health import health
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
 FEW = BandSettings(resamples=3)
 EVIL = "<script>alert(1)</script>\"'>&"
-ORDER = ["light", "data", "fields", "landscape", "simulated", "verdicts", "equation", "reproducibility", "citation"]
+ORDER = ["answer", "fields", "landscape", "simulated", "verdicts", "equation", "data", "reproducibility", "citation"]
 
 
 class Page(HTMLParser):
@@ -169,7 +169,7 @@ def test_the_record_is_json_with_null_for_what_is_not_finite():
 def test_the_weights_hash_is_that_of_the_file():
     from fimsde.estimation import BUNDLED
 
-    result = fimsde.estimate(linear(1).observations)
+    result = fimsde.estimate(linear(1).observations, "bundled")
     assert weights_hash(result) == hashlib.sha256((BUNDLED / "model.safetensors").read_bytes()).hexdigest()
 
 

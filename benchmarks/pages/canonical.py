@@ -25,13 +25,14 @@ def short(stored: Stored) -> str:
     return markdown(
         ["noise / gap", *HEADS],
         [
-            ["drift", *_means(stored, "ours", "drift", "{:.2f}".format)],
-            ["diffusion", *_means(stored, "ours", "diffusion", "{:.3f}".format)],
+            ["drift (`--methods evidence`, known origin)", *_means(stored, "evidence", "drift", two_digits)],
+            ["diffusion", *_means(stored, "evidence", "diffusion", "{:.3f}".format)],
             [
-                "drift, told that zero is special (`--methods ours-origin`)",
-                *_means(stored, "ours-origin", "drift", "{:.2f}".format),
+                "drift, unknown origin (`evidence-unknown-origin`)",
+                *_means(stored, "evidence-unknown-origin", "drift", two_digits),
             ],
-            [f"{PEER}, which assumes it (reference figures, not our run)", *_peer(stored)],
+            ["drift, bundled recognition model (`ours`)", *_means(stored, "ours", "drift", two_digits)],
+            [f"{PEER}, known origin (reference figures, not our run)", *_peer(stored)],
         ],
     )
 
@@ -40,8 +41,8 @@ def ratios(stored: Stored) -> str:
     """Geometric means, with the number of cells."""
     rows = []
     for method, who, digits in (
-        ("ours", "ours", "{:.3f}".format),
-        ("ours-origin", "told that zero is special", two_digits),
+        ("ours", "bundled model", "{:.3f}".format),
+        ("ours-origin", "known origin", two_digits),
     ):
         count, total = better(stored, method)
         rows += [

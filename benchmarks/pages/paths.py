@@ -11,7 +11,7 @@ from pages.formats import markdown, spaced, two_digits
 from pages.stored import Stored
 
 FOUR = ("ours", "ours-finetuned", "paper:fim", "paper:fim-finetuned")
-FOUR_TITLES = ("ours, zero-shot", "ours, finetuned", "published zero-shot", "published finetuned")
+FOUR_TITLES = ("bundled, zero-shot", "bundled, finetuned", "published zero-shot", "published finetuned")
 SERIES = ("wind", "oil", "facebook", "tesla")
 
 

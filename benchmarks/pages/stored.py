@@ -64,8 +64,8 @@ class Stored:
 
     def ratio(self, method: str, field: str, system: str, setting: str) -> float:
         """The error of a method on a canonical system, divided by that of the published model."""
-        cell = self.cell("canonical", system, SETTINGS[setting], "", FIELDS[field], method)
-        return cell.mean / cell.published.mean
+        place = "canonical", system, SETTINGS[setting], "", FIELDS[field]
+        return self.cell(*place, method).mean / self.cell(*place, "paper:fim").mean
 
     def mean_ratio(self, method: str, field: str, setting: str) -> float:
         """The geometric mean over the seven systems."""

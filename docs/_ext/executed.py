@@ -15,6 +15,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from notebook import title_of, to_notebook
 from script import Run, run_script
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -67,7 +68,9 @@ class Example(_Executed):
             if cell.output:
                 found.append(nodes.literal_block(cell.output, cell.output, language="none", classes=["printed"]))
             found += [self.image(picture) for picture in cell.pictures]
-        link = f"{{download}}`{script.name} <{self.relative(script)}>`"
+        notebook = _folder(script.name, self.env) / f"{script.stem}.ipynb"
+        notebook.write_text(to_notebook(done, title_of(script)), encoding="utf-8")
+        link = " and ".join(f"{{download}}`{file.name} <{self.relative(file)}>`" for file in (script, notebook))
         seconds = max(round(done.seconds), 1)
         return [
             *found,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fimsde.plots import Kind as Kind
     from fimsde.plots import Picture as Picture
     from fimsde.report import write_report
+    from fimsde.report.answer import Answer as Answer
+    from fimsde.report.answer import answer as answer
     from fimsde.report.many import estimate_many
     from fimsde.results.make import estimate, finetune, fit, result
     from fimsde.results.result import Result
@@ -66,6 +68,8 @@ _LATER = {
     "Kind": "fimsde.plots",
     "Picture": "fimsde.plots",
     "write_report": "fimsde.report",
+    "answer": "fimsde.report.answer",
+    "Answer": "fimsde.report.answer",
     "FinetuneConfig": "fimsde.train.finetune.config",
     "Finetuned": "fimsde.train.finetune.result",
 }

@@ -23,9 +23,9 @@ def load(name: str) -> Observations:
     """A real series as observations, with units.
 
     Args:
-        name: One of `names()`: "el-nino" (sea surface temperature off Peru, monthly), "sunspots" (yearly numbers) or
-            "co2" (at Mauna Loa, weekly; weeks without a measurement are absent). All three come with statsmodels, the
-            extra `datasets`.
+        name: One of `names()`: "el-nino" (sea surface temperature off Peru, monthly), "sunspots" (yearly numbers),
+            "co2" (at Mauna Loa, weekly; weeks without a measurement are absent), "interest-rate" (US treasury bills,
+            quarterly) or "nile" (yearly flow). All of them come with statsmodels, the extra `datasets`.
     """
     if name not in _SERIES:
         raise ConfigError(f"there is no data set {name!r}; choose one of {', '.join(_SERIES)}.")
@@ -52,12 +52,24 @@ def _el_nino() -> Observations:
     table = _of_statsmodels("elnino")  # a row per year, a column per month
     years, months = table["YEAR"].to_numpy(), table.drop(columns="YEAR").to_numpy(np.float64)
     times = (years[:, None] + np.arange(12) / 12).ravel()
-    return read(months.ravel(), times=times, names=["sea surface temperature (°C)"], time_unit="year", missing="drop")
+    return read(months.ravel(), times=times, names=["SST (°C)"], time_unit="year", missing="drop")
 
 
 def _sunspots() -> Observations:
     table = _of_statsmodels("sunspots")
     return read(table["SUNACTIVITY"].to_numpy(), times=table["YEAR"].to_numpy(), names=["sunspots"], time_unit="year")
+
+
+def _interest_rate() -> Observations:
+    table = _of_statsmodels("macrodata")
+    times = table["year"].to_numpy() + (table["quarter"].to_numpy() - 1) / 4
+    return read(table["tbilrate"].to_numpy(), times=times, names=["rate (%)"], time_unit="year")
+
+
+def _nile() -> Observations:
+    table = _of_statsmodels("nile")
+    flow = table["volume"].to_numpy(np.float64)
+    return read(flow, times=table["year"].to_numpy(np.float64), names=["flow (10^8 m³)"], time_unit="year")
 
 
 def _co2() -> Observations:
@@ -67,6 +79,10 @@ def _co2() -> Observations:
 
 
 _SERIES = {
+    "interest-rate": _Series(
+        "quarterly rate of three-month US treasury bills, 1959 to 2009 (by statsmodels)", _interest_rate
+    ),
+    "nile": _Series("yearly flow of the Nile at Aswan, 1871 to 1970 (by statsmodels)", _nile),
     "el-nino": _Series("monthly sea surface temperature off Peru, 1950 to 2010 (NOAA, by statsmodels)", _el_nino),
     "sunspots": _Series("yearly number of sunspots, 1700 to 2008 (by statsmodels)", _sunspots),
     "co2": _Series("weekly CO2 at Mauna Loa, 1958 to 2001 (Keeling and Whorf, by statsmodels)", _co2),

@@ -1,13 +1,18 @@
-"""Bands: how far drift and diffusion move when the data are drawn again, by bootstrap over the context.
+"""Bands: what the data leave possible of drift and diffusion.
 
-With many paths whole paths are drawn. Otherwise blocks of neighbouring transitions are; a block is a path of its own,
-so that no step joins two blocks. Every draw is estimated again with the same method.
+From a posterior (`posterior_band`): quantiles of functions drawn from it, which know what else the equation could be.
+A simultaneous band holds a share of the drawn curves as a whole. Where a diffusion may be smaller than data can tell,
+its interval begins at zero.
 
-The band reaches from the estimate to both sides by the typical distance of the redrawn estimates from it (their median,
-as a standard deviation) times Student's quantile for the number of units drawn. Unlike a band of percentiles it always
-holds the estimate, it widens where the draws are biased, and it allows for having few units: twenty blocks vary less
-than the data they stand for, by the factor sqrt(19 / 20). The median, because a few draws may choose another equation
-altogether. Coverage is measured by benchmarks/band_coverage.py.
+By bootstrap over the context (`make_band`): how far the estimate moves when the data are drawn again. With many paths
+whole paths are drawn. Otherwise blocks of neighbouring transitions are; a block is a path of its own, so that no step
+joins two blocks. Every draw is estimated again with the same method.
+
+A bootstrap band reaches from the estimate to both sides by the typical distance of the redrawn estimates from it
+(their median, as a standard deviation) times Student's quantile for the number of units drawn. Unlike a band of
+percentiles it always holds the estimate, it widens where the draws are biased, and it allows for having few units:
+twenty blocks vary less than the data they stand for, by the factor sqrt(19 / 20). The median, because a few draws may
+choose another equation altogether. Coverage is measured by benchmarks/band_coverage.py.
 
 Of very long data (n transitions) a band draws m = 100 000 at a time and shrinks the distances by sqrt(m / n), the rate
 at which an estimate of finitely many numbers gets better: the m out of n bootstrap.
@@ -16,11 +21,12 @@ at which an estimate of finitely many numbers gets better: the m out of n bootst
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from fimsde.analysis.draws import Draws, check_level, interval_of
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, fields
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
@@ -45,9 +51,11 @@ class Band:
         x: Locations.
         drift_low, drift_high: Ends of the interval for the drift, state per time.
         diffusion_low, diffusion_high: Ends of the interval for sqrt(g), state per square root of time.
-        level: Share of such intervals that should cover the truth, location by location.
-        resamples: Number of times the data were drawn again.
+        level: Share of such intervals that should cover the truth, location by location, or all at once.
+        resamples: Number of draws from the posterior, or of times the data were drawn again.
         skipped: How many of these draws could not be estimated (a component did not move in them) and do not count.
+        method: "posterior" or "bootstrap".
+        simultaneous: Whether the level holds for all locations at once, per component.
     """
 
     x: Float64[Array, "queries dim"]
@@ -58,6 +66,8 @@ class Band:
     level: float
     resamples: int
     skipped: int = 0
+    method: Literal["posterior", "bootstrap"] = "bootstrap"
+    simultaneous: bool = False
 
     def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
         """A row per location: its components (x1, x2, ... unless named), then the ends of both intervals of each."""
@@ -104,11 +114,20 @@ class Redraws:
                 kept.append(None)
         return tuple(kept[:resamples])
 
-    def band(self, centre: SDE, x: Float64[Array, "queries dim"], level: float, resamples: int, seed: int) -> Band:
+    def band(
+        self,
+        centre: SDE,
+        x: Float64[Array, "queries dim"],
+        level: float,
+        resamples: int,
+        seed: int,
+        *,
+        simultaneous: bool = False,
+    ) -> Band:
         """The band around an estimate; says once how many draws could not be estimated."""
         draws = self.take(resamples, seed, for_band=True)
         share = band_size(self.observations) / self.observations.num_transitions
-        band = make_band(draws, centre, x, level, num_units(self.observations), share)
+        band = make_band(draws, centre, x, level, num_units(self.observations), share, simultaneous=simultaneous)
         if band.skipped and (seed, resamples) not in self._told:
             self._told.add((seed, resamples))
             warnings.warn(
@@ -158,6 +177,8 @@ def make_band(
     level: float,
     units: int,
     share: float = 1.0,
+    *,
+    simultaneous: bool = False,
 ) -> Band:
     """The band f ± q sqrt(n / (n - 1)) sqrt(s) m / 0.674 around an estimate f, and the same for its diffusion.
 
@@ -173,9 +194,10 @@ def make_band(
         level: Share of the intervals that should cover the truth.
         units: How many independent pieces the draws were made of.
         share: Size of a draw as a share of the data.
+        simultaneous: Whether the band is to hold whole curves: then q is at least the quantile of the largest distance
+            of a redrawn curve from f, in its own standard deviations.
     """
-    if not 0 < level < 1:
-        raise ConfigError(f"level is {level}; expected a share between 0 and 1, for instance 0.9.")
+    check_level(level)
     good = [sde for sde in sdes if sde is not None]
     if len(good) < min(len(sdes), 2) or 2 * len(good) < len(sdes):  # the typical distance is the median of all draws
         raise InvalidObservationsError(
@@ -189,9 +211,69 @@ def make_band(
     known = np.isfinite(distances).any(axis=0)
     spread = np.full(middle.shape, np.nan)
     spread[known] = np.nanmedian(distances[:, known], axis=0) / _MEDIAN
-    reach = spread * stdtrit(units - 1, (1 + level) / 2) * np.sqrt(share * units / (units - 1))
+    quantile = np.full((2, 1, middle.shape[2]), stdtrit(units - 1, (1 + level) / 2))
+    if simultaneous and known.any():
+        quantile = np.maximum(quantile, _largest(distances, spread, level))
+    reach = spread * quantile * np.sqrt(share * units / (units - 1))
     low, high = middle - reach, middle + reach
-    return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, len(sdes), len(sdes) - len(good))
+    counts = len(sdes), len(sdes) - len(good)
+    return Band(x, low[0], high[0], np.maximum(low[1], 0.0), high[1], level, *counts, simultaneous=simultaneous)
+
+
+def _largest(
+    distances: Float64[Array, "draws 2 queries dim"], spread: Float64[Array, "2 queries dim"], level: float
+) -> Float64[Array, "2 1 dim"]:
+    """Quantile over draws of the largest distance over all locations, in standard deviations: per field, component."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(spread > 0, distances / spread, 0.0)
+    worst = np.nan_to_num(ratio, nan=0.0).max(axis=2)  # (draws, 2, dim)
+    return np.quantile(worst, level, axis=0, method="weibull")[:, None]
+
+
+def posterior_band(
+    draws: Draws, centre: SDE, x: Float64[Array, "queries dim"], level: float, *, simultaneous: bool = False
+) -> Band:
+    """Quantiles of the fields of draws at locations; always around the estimate.
+
+    A simultaneous band is the pointwise one of the same draws, widened on both sides by the factor that lets a share
+    `level` of the drawn curves stay inside at all locations, per component.
+
+    Args:
+        draws: Of the posterior.
+        centre: The estimate.
+        x: Locations.
+        level: Probability that the truth is inside.
+        simultaneous: At all locations at once.
+    """
+    check_level(level)
+    least = getattr(draws, "least_diffusion", np.zeros(x.shape[1]))
+    ends = []
+    for drawn, middle in zip(draws.fields(x), fields(centre, x), strict=True):
+        pointwise = interval_of(drawn, level)
+        low, high = np.minimum(pointwise.low, middle), np.maximum(pointwise.high, middle)
+        if simultaneous and len(x):
+            low, high = _widened(drawn, np.asarray(middle, np.float64), low, high, level)
+        ends.append((low, high))
+    (drift_low, drift_high), (low, high) = ends
+    low = np.where(low <= least, 0.0, low)  # what is smaller cannot be told from none
+    high = np.maximum(high, least)
+    return Band(x, drift_low, drift_high, low, high, level, len(draws), 0, "posterior", simultaneous)
+
+
+def _widened(
+    drawn: Float64[Array, "draws queries dim"],
+    middle: Float64[Array, "queries dim"],
+    low: Float64[Array, "queries dim"],
+    high: Float64[Array, "queries dim"],
+    level: float,
+) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
+    """middle - q (middle - low) and middle + q (high - middle), q the quantile of what curves need to be inside."""
+    tiny = np.finfo(np.float64).tiny
+    above = (drawn - middle) / np.maximum(high - middle, tiny)
+    below = (middle - drawn) / np.maximum(middle - low, tiny)
+    needed = np.nan_to_num(np.maximum(above, below), nan=0.0).max(axis=1)  # (draws, dim)
+    factor = np.maximum(np.quantile(needed, level, axis=0, method="weibull"), 1.0)
+    return middle - factor * (middle - low), middle + factor * (high - middle)
 
 
 def _draw_blocks(

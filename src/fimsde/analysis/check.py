@@ -5,9 +5,10 @@ against a right equation. A verdict that is a test leaves "good" with a probabil
 right; sizes keep long records from failing for trifles. Verdicts on the class compare the equation with a wider one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from fimsde.analysis.diagnosis import correlated, data, fit, order, paths, predictive, tails, time
+from fimsde.analysis.diagnosis import correlated, data, fit, order, paths, predictive, season, tails, time
 from fimsde.analysis.diagnosis.case import Inside, make_case
 from fimsde.analysis.diagnosis.causes import folded
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Checks, Status, Verdict
@@ -16,6 +17,7 @@ from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError
 from fimsde.filter.kalman import tabulated
+from fimsde.shapes import Array, Float64
 
 __all__ = ["FALSE_ALARM", "NUM_STEPS", "Checks", "Status", "Verdict", "check"]
 
@@ -29,6 +31,9 @@ def check(
     inside: Inside,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
+    *,
+    noise_std: Float64[Array, " dim"] | None = None,
+    draws: Sequence[SDE] = (),
 ) -> Checks:
     """Look at the data, at the class of equations and at the fit.
 
@@ -38,6 +43,9 @@ def check(
         inside: Whether data support locations.
         seed: Of the simulations behind verdicts.
         progress: Called with a few words after every part, `NUM_STEPS` times.
+        noise_std: Standard deviation of the measurement noise, if the method that gave the equation knows it; fitted
+            otherwise.
+        draws: Equations drawn from the posterior, for the simulations that are compared with the data.
     """
     if observations.num_transitions < FEWEST:
         raise ConfigError(
@@ -45,10 +53,10 @@ def check(
         )
     tell = progress or (lambda label: None)
     table = tabulated(sde, observations, often=True)
-    case = make_case(table, observations, inside, seed)
+    case = make_case(table, observations, inside, seed, noise_std, draws)
     wrong = data.wrong_readings(case)
     if len(wrong):
-        case = make_case(table, data.without(observations, wrong), inside, seed)
+        case = make_case(table, data.without(observations, wrong), inside, seed, noise_std, draws)
     tell("innovations")
     r = residuals(case.found)
     about_data = (
@@ -64,13 +72,24 @@ def check(
         correlated.correlated_noise(case),
         order.second_order(case, remembered),
         order.memory_verdict(case, remembered),
-        *tails.verdicts(case, large),
+        *(about_steps := tails.verdicts(case, large)),
     )
     tell("memory and tails")
-    about_time = (time.season(case), time.trend(case), time.regime(case), paths.paths_alike(case))
+    rhythm = season.find_season(case)
+    about_time = (
+        season.season(case, rhythm),
+        time.trend(case, rhythm),
+        time.regime(case, partial(tails.remembers, case, r), _smallest(about_steps)),
+        paths.paths_alike(case),
+    )
     tell("time and paths")
     about_fit = (fit.whiteness(case, r, remembered), fit.normality(case, large), fit.variance(case))
     tell("fit")
     simulated = (predictive.simulated_like_observed(case), predictive.extrapolation(case))
     tell("simulations")
     return Checks(folded((*about_data, *about_class, *about_time, *about_fit, *simulated)))
+
+
+def _smallest(verdicts: Sequence[Verdict]) -> float:
+    """The smallest p-value of those that are not good."""
+    return min((v.p_value or 0.0 for v in verdicts if v.status != "good"), default=1.0)

@@ -1,15 +1,17 @@
 """The stationary density of an equation, by the Fokker-Planck equation on a grid, beside the histogram of the data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
 from fimsde.analysis.cells import BoxCells
+from fimsde.analysis.draws import LEVEL, Interval, interval_of
 from fimsde.analysis.generator import factorise, make_generator
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
-from fimsde.errors import InvalidObservationsError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.shapes import Array, Float64
 
 _BINS = {1: 50, 2: 25}  # of the histogram, per axis, at most; by hand: the look of the picture
@@ -32,6 +34,7 @@ class StationaryDensity:
         histogram: Share of the data per volume in each bin; None if there are no data.
         edge_share: Probability in the outermost fiftieth of the box; if it is not small, walls shape the answer.
         unsupported_share: Probability where no data support the equation; 0 if there are no data.
+        drawn: Densities of draws of the posterior; None without one.
     """
 
     axes: tuple[Float64[Array, " cells"], ...]
@@ -41,6 +44,17 @@ class StationaryDensity:
     edge_share: float
     unsupported_share: float
     cells: BoxCells = field(repr=False)
+    drawn: Callable[[], Float64[Array, "draws ..."]] | None = field(default=None, repr=False)
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """Where the density is at each cell, by draws of the posterior; a second of work in one dimension, more in two.
+
+        Args:
+            level: Probability that it is inside.
+        """
+        if self.drawn is None:
+            raise ConfigError("this equation has no posterior, so that its density has no interval.")
+        return interval_of(self.drawn(), level)
 
     def marginal(self, component: int) -> Float64[Array, " cells"]:
         """Integral of the density over the other components, at `axes[component]`."""

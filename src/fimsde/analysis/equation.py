@@ -97,13 +97,27 @@ class Equation:
         return formula.code(self)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row per term that was kept: field (drift or g), component, term, coefficient and its standard error."""
+        """A row per term that was kept: field (drift or g), component, term, coefficient and its standard error.
+
+        With a posterior also the ends of its interval (low, high) and the probability of the term.
+        """
         import pandas as pd  # takes a while to import
 
         factors, rows = formula.text_factors(self), []
+        columns = ["field", "component", "term", "coefficient", "standard_error"]
+        more = ["low", "high", "probability"] if self.drift_terms.intervals is not None else []
         for field, polynomials in (("drift", self.drift_terms), ("g", self.diffusion_sq_terms)):
-            for j, k in np.argwhere(polynomials.coefficients != 0):
+            for j, k in np.argwhere(polynomials.coefficients != 0).tolist():
                 term = formula.monomial(polynomials.exponents[k].tolist(), factors) or "1"
                 numbers = float(polynomials.coefficients[j, k]), float(polynomials.standard_errors[j, k])
-                rows.append((field, self.names[j], term, *numbers))
-        return pd.DataFrame(rows, columns=["field", "component", "term", "coefficient", "standard_error"])
+                rows.append((field, self.names[j], term, *numbers, *_posterior(polynomials, j, k)))
+        return pd.DataFrame(rows, columns=[*columns, *more])
+
+
+def _posterior(polynomials: Polynomials, component: int, term: int) -> tuple[float, ...]:
+    """Ends of the interval of a coefficient, and the probability of its term; empty without a posterior."""
+    if polynomials.intervals is None:
+        return ()
+    shares = polynomials.probabilities
+    chance = float("nan") if shares is None else float(shares[component, term])
+    return (*(float(end) for end in polynomials.intervals[:, component, term]), chance)

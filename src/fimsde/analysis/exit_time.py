@@ -1,6 +1,7 @@
 """Mean times until paths leave a box or reach a level: by the backward equation on a grid, and by simulation."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import no_type_check
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 from fimsde.analysis.box import finite_fields
 from fimsde.analysis.cells import BoxCells, make_cells
+from fimsde.analysis.draws import LEVEL, Interval, interval_of
 from fimsde.analysis.generator import factorise, make_generator
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.support import to_locations
@@ -32,6 +34,7 @@ class ExitTime:
         mean: Mean time at each cell, in the unit of time of the data.
         low, high: Corners of the box; infinite where there is no way out.
         cells: The grid: the box, with a reflecting wall in place of every infinite side.
+        drawn: The same in draws of the posterior; None without one.
     """
 
     axes: tuple[Float64[Array, " cells"], ...]
@@ -39,6 +42,19 @@ class ExitTime:
     low: Float64[Array, " dim"]
     high: Float64[Array, " dim"]
     cells: BoxCells
+    drawn: "Callable[[], Sequence[ExitTime | None]] | None" = field(default=None, repr=False)
+
+    def interval(self, x: float | Array, level: float = LEVEL) -> Interval:
+        """Where the mean time from any start is, by draws of the posterior; a second of work in one dimension.
+
+        Args:
+            x: Starts, as in `at`.
+            level: Probability that it is inside. Draws from which paths never leave do not count: see `known`.
+        """
+        if self.drawn is None:
+            raise ConfigError("this equation has no posterior, so that its exit times have no intervals.")
+        none = np.full(len(to_locations(np.atleast_1d(x), len(self.low))), np.nan)
+        return interval_of(np.stack([none if found is None else found.at(x) for found in self.drawn()]), level)
 
     def at(self, x: float | Array) -> Float64[Array, " queries"]:
         """Mean time from any start, linear between cells; 0 outside the box, that of a wall beyond it."""

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from fimsde.analysis.box import finite_drift
+from fimsde.analysis.draws import Interval
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.equations.sde import SDE, fields
 from fimsde.shapes import Array, Bool, Float64
@@ -31,6 +32,28 @@ _UNDECIDED = 3e-3
 
 
 @dataclass(frozen=True, eq=False)
+class PointError:
+    """What draws say of a fixed point of the estimate.
+
+    Attributes:
+        probability: Share of the draws that have it: in which Newton's method finds a root from there, inside the box,
+            that is no other point's.
+        stable: Share of these in which it is stable; NaN if there are none.
+        x: Where it is.
+        eigenvalues: Their real parts, the largest first.
+        relaxation_time: 1 / |largest real part|, where it is stable: how fast paths return.
+        frequency: |imaginary part| / 2 pi of the first eigenvalue, turns per time, where it turns; NaN if in no draw.
+    """
+
+    probability: float
+    stable: float
+    x: Interval
+    eigenvalues: Interval
+    relaxation_time: Interval
+    frequency: Interval
+
+
+@dataclass(frozen=True, eq=False)
 class FixedPoint:
     """A state at which the drift vanishes.
 
@@ -39,12 +62,14 @@ class FixedPoint:
         eigenvalues: Of the Jacobian of the drift there, per unit of time; the largest real part first.
         kind: What the eigenvalues say. "centre" and "unclear": a real part is too close to zero to have a sign.
         inside: Whether data support the location.
+        error: What draws of the posterior say of it; None without one.
     """
 
     x: Float64[Array, " dim"]
     eigenvalues: Array  # complex
     kind: Kind
     inside: bool
+    error: PointError | None = None
 
     @property
     def is_stable(self) -> bool:

@@ -9,21 +9,31 @@ import numpy as np
 
 from fimsde.analysis.naming import in_latex, in_text
 from fimsde.analysis.polynomials import Polynomials, Written
+from fimsde.shapes import Array
 
 _FEWEST_DIGITS = 3  # of a coefficient; by hand: readable
 _ALL_DIGITS = 17  # tell every float64 from its neighbours (IEEE 754)
 # from here on, and below its inverse times 100, numbers are written with an exponent; by hand, below as Python does
 _LONG_NUMBER = 1e6
+_SURE = 1e-6  # of a number: an error below it is rounding
 _LARGEST_INTEGER = 2**53  # that a float64 holds with all below it: 53 bits (IEEE 754)
 
 Term = tuple[float, tuple[int, ...]]  # coefficient, exponents
 
 
-def text(equation: Written) -> str:
-    """One line per component."""
+def text(equation: Written, *, errors: bool = False) -> str:
+    """One line per component.
+
+    Args:
+        equation: The equation.
+        errors: Whether coefficients are written with their standard errors.
+    """
     factors = text_factors(equation)
     lines = []
     for j, name in enumerate(equation.names):
+        if errors:
+            lines.append(_line_with_errors(equation, j, factors))
+            continue
         drift, g = (
             _sum(terms(p, j), factors, partial(plain_number, digits=digits_of(p, j)))
             for p in (equation.drift_terms, equation.diffusion_sq_terms)
@@ -35,6 +45,50 @@ def text(equation: Written) -> str:
         rho = _sum(terms(p, k), factors, partial(plain_number, digits=digits_of(p, k)))
         lines.append(f"dW{i + 1} dW{j + 1} = ({rho}) dt")
     return "\n".join(lines)
+
+
+def _line_with_errors(equation: Written, component: int, factors: Sequence[str]) -> str:
+    """dx = [(1.3 ± 0.2) x - (1.4 ± 0.2) x^3] dt + sqrt(0.25 ± 0.01) dW."""
+    drift, g = (
+        _sum(terms(p, component), factors, str, sizes=sizes_of(p, component))
+        for p in (equation.drift_terms, equation.diffusion_sq_terms)
+    )
+    several = np.count_nonzero(equation.drift_terms.coefficients[component]) > 1
+    alone = np.count_nonzero(equation.diffusion_sq_terms.coefficients[component, 1:]) == 0
+    number = str(component + 1) if equation.dim > 1 else ""
+    return (
+        f"d{in_text(equation.names[component])} = {f'[{drift}]' if several else drift} dt + "
+        f"sqrt({g.removeprefix('(').removesuffix(')') if alone and '±' in g else g}) dW{number}"
+    )
+
+
+def errors_of(polynomials: Polynomials) -> tuple[Array, str]:
+    """Errors of the coefficients, and what they are: of draws of a posterior if there are any."""
+    ends = getattr(polynomials, "intervals", None)
+    if ends is None:
+        return polynomials.standard_errors, "one standard error"
+    return (ends[1] - ends[0]) / 2, f"half the width of a {100 * polynomials.level:g} % interval"
+
+
+def sizes_of(polynomials: Polynomials, component: int) -> list[str]:
+    """Sizes of the coefficients of a component, each with its error where there are data."""
+    row, errors = polynomials.coefficients[component], errors_of(polynomials)[0][component]
+    digits = digits_of(polynomials, component)
+    known = polynomials.doubt is not None
+    return [
+        with_error(abs(float(row[k])), float(errors[k]), digits) if known else plain_number(abs(float(row[k])), digits)
+        for k in np.flatnonzero(row)
+    ]
+
+
+def with_error(value: float, error: float, digits: int = _FEWEST_DIGITS) -> str:
+    """(1.32 ± 0.21): a number with two digits of its error, and as many of its own; alone if the error is none."""
+    if not (np.isfinite(error) and error > _SURE * abs(value)):
+        return plain_number(value, digits)
+    power = int(np.floor(np.log10(max(abs(value), error))))
+    scale, end = (1.0, "") if 100 / _LONG_NUMBER <= 10.0**power < _LONG_NUMBER else (10.0**power, f"e{power:+03d}")
+    places = max(0, 1 - int(np.floor(np.log10(error / scale))))
+    return f"({value / scale:.{places}f} ± {error / scale:.{places}f}){end}"
 
 
 def pairs(equation: Written) -> list[tuple[int, tuple[int, int]]]:
@@ -216,11 +270,13 @@ def _sum(
     number: Callable[[float], str],
     power: str = "{0}^{1}",
     times: str = " ",
+    sizes: Sequence[str] | None = None,  # of the coefficients in writing, in place of `number`
 ) -> str:
     """The polynomial as text."""
     out = ""
-    for coefficient, powers in parts:
-        size, product = number(abs(coefficient)), monomial(powers, factors, power, times)
+    for k, (coefficient, powers) in enumerate(parts):
+        size = number(abs(coefficient)) if sizes is None else sizes[k]
+        product = monomial(powers, factors, power, times)
         is_one = product and size in ("1", "1.0")
         shown = product if is_one else f"{size}{times}{product}" if product else size
         sign = "-" if coefficient < 0 else "+"

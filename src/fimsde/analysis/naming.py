@@ -25,10 +25,24 @@ _LATEX = {c: "\\" + c for c in "{}$&#_%"} | {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 }
+_NAME_AND_UNIT = re.compile(r"^(?P<name>.*\S)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]$")
 _SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu mu nu xi pi rho sigma tau upsilon phi chi"
 _LARGE = "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 _LETTERS = "αβγδεζηθικλμ\N{MICRO SIGN}νξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"
 _GREEK = {c: "\\" + word for c, word in zip(_LETTERS, re.findall(r"\w+", f"{_SMALL} {_LARGE}"), strict=True)}
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """Name and unit of "speed (mm/s)" or "speed [mm/s]"; the unit is empty if the name has none."""
+    clean = " ".join(name.split()) or "?"
+    found = _NAME_AND_UNIT.match(clean)
+    return (found["name"], found["unit"].strip()) if found else (clean, "")
+
+
+def without_units(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without the units in them; as they are where two would become the same."""
+    short = [split_unit(name)[0] for name in names]
+    return tuple(s if short.count(s) == 1 else name for s, name in zip(short, names, strict=True))
 
 
 def to_symbols(names: Sequence[str]) -> tuple[str, ...]:

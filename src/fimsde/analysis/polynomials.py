@@ -49,6 +49,9 @@ class Polynomials:
         explained: Share of the mean square of the field over the data, per polynomial.
         doubt: What the data leave open; None if there are no data.
         digits: Of the coefficients in writing, per component: with them the polynomial is the same where data are.
+        intervals: Ends of the intervals of the coefficients in draws of the posterior; None without one.
+        probabilities: Of each term to be there, by the same draws; None if they do not say.
+        level: Of the intervals.
     """
 
     exponents: Int[Array, "terms dim"]
@@ -57,6 +60,9 @@ class Polynomials:
     explained: Float64[Array, " outputs"]
     doubt: Doubt | None = None
     digits: tuple[int, ...] | None = None
+    intervals: Float64[Array, "2 outputs terms"] | None = None
+    probabilities: Float64[Array, "outputs terms"] | None = None
+    level: float = 0.9
 
     @property
     def degree(self) -> int:

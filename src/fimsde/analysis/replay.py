@@ -5,6 +5,7 @@ record, many short tracks, gaps) and simulation differ by the equation alone. Ea
 their spread says which differences mean something.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -12,14 +13,16 @@ import numpy as np
 
 from fimsde.analysis.box import Supported
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, Fields, correlation, fields, is_diagonal
 from fimsde.errors import ConfigError
-from fimsde.shapes import Array, Bool, Float64, Int
+from fimsde.shapes import Array, Bool, Float, Float64, Int
 from fimsde.simulate import simulate
 from fimsde.tabulate import table_around
 
 REPLICATES = 20  # of them 90 % leave one on either side, the fewest that show such a band
-_SUBSTEPS = 4  # per gap; one where no table makes steps cheap; by hand: a quarter of the error of one Euler step
+_SUBSTEPS, _MOST_SUBSTEPS = 4, 12  # per gap; one where no table makes steps cheap; by hand: bounds seconds
+_TURN = 0.15  # by which the drift may turn in one midpoint step: its error is a sixth of the square; by hand
+_PROBES = 200  # observations at which the turn is measured; by hand
 # simulated over all replicates in one dimension, half as many with each one more: seconds; by hand
 _MOST_POINTS = 200_000
 _LONGEST = 20_000  # points of a path that are replayed, likewise; by hand
@@ -97,7 +100,7 @@ def replay(result: Supported, *, replicates: int = REPLICATES, seed: int = 0) ->
 
 
 def replay_on(
-    sde: SDE,
+    sde: SDE | Sequence[SDE],
     observations: Observations,
     noise_std: Float64[Array, " dim"],
     replicates: int = REPLICATES,
@@ -109,7 +112,7 @@ def replay_on(
     """Simulate an equation on the grid of data, and add the measurement noise that these have.
 
     Args:
-        sde: The equation, quick to evaluate.
+        sde: The equation, quick to evaluate; or several, draws from a posterior, which take turns.
         observations: The data.
         noise_std: Standard deviation of the measurement noise, per component.
         replicates, seed: As for `replay`.
@@ -117,13 +120,12 @@ def replay_on(
         table_error: Of the equation, if it is a table.
     """
     observed, replicates = _bounded(observations, replicates)
-    starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
-    grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
-    low, high = observed.box(_FAR)
-    reach = float(np.max(np.abs([low, high])))
-    paths = simulate(sde, starts, grids, substeps=substeps, seed=seed, limit=reach)
-    known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
-    values = known.reshape(replicates, observed.num_points, sde.dim)
+    draws = [sde] if isinstance(sde, SDE) else list(sde)
+    played = [
+        _simulated(draw, observed, len(range(k, replicates, len(draws))), seed + k, substeps)
+        for k, draw in enumerate(draws[:replicates])
+    ]
+    values = np.concatenate([part for part, _ in played])
     noise = np.random.default_rng([seed, 2]).standard_normal(values.shape)
     noise[:, observed.path_starts[:-1]] = 0.0  # starts are observed ones, noise included
     values = values + noise_std * noise
@@ -131,14 +133,77 @@ def replay_on(
     return Replay(
         observed=observed,
         values=values,
-        num_diverged=paths.num_diverged,
-        num_simulated=len(starts),
+        num_diverged=sum(lost for _, lost in played),
+        num_simulated=replicates * observed.num_paths,
         lags=lags,
         gap=_gap(observed),
         observed_correlation=autocorrelation(observed.values, observed.path_starts, len(lags)),
         correlation=np.stack([autocorrelation(v, observed.path_starts, len(lags)) for v in values]),
         table_error=table_error,
     )
+
+
+def _simulated(
+    sde: SDE, observed: Observations, replicates: int, seed: int, substeps: int
+) -> tuple[Float64[Array, "replicates points dim"], int]:
+    """Paths on the grid of the data, and how many of them diverged."""
+    starts = np.tile(observed.values[observed.path_starts[:-1]], (replicates, 1))
+    grids = [observed.path(k)[0] for k in range(observed.num_paths)] * replicates
+    reach = float(np.max(np.abs(observed.box(_FAR))))
+    finer = substeps if substeps == 1 else _num_substeps(sde, observed, substeps)
+    ahead = _Midpoint(sde, _typical_gap(observed) / finer)
+    paths = simulate(ahead, starts, grids, substeps=finer, seed=seed, limit=reach)
+    known = paths.values[_in_grid(observed, replicates, paths.values.shape[1])]
+    return known.reshape(replicates, observed.num_points, sde.dim), paths.num_diverged
+
+
+@dataclass(frozen=True, eq=False)
+class _Midpoint:
+    """An equation whose Euler step is a midpoint step in the drift, f(x + f(x) dt / 2): turns keep their radius."""
+
+    sde: SDE
+    dt: float
+
+    @property
+    def dim(self) -> int:
+        return self.sde.dim
+
+    @property
+    def is_diagonal(self) -> bool:
+        return is_diagonal(self.sde)
+
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        return self.fields(x)[0]
+
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        return self.fields(x)[1]
+
+    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
+        drift, diffusion = fields(self.sde, x)
+        return fields(self.sde, x + 0.5 * self.dt * drift)[0], diffusion
+
+    def correlation(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim dim"]:
+        return correlation(self.sde, x)
+
+
+def _num_substeps(sde: SDE, observed: Observations, least: int) -> int:
+    """So many that the drift turns by little in a step, at nine of ten places; the least number for most data."""
+    x = observed.values[:: -(-observed.num_points // _PROBES)]
+    spread = 1e-3 * np.maximum(observed.values.std(axis=0), 1e-300)
+    here, total = fields(sde, x)[0], np.zeros(len(x))
+    for j, step in enumerate(spread):
+        ahead = x.copy()
+        ahead[:, j] += step
+        change = (np.asarray(fields(sde, ahead)[0]) - here) / step  # a column of the Jacobian
+        total = np.maximum(total, np.abs(change * step / spread).sum(axis=1))
+    wanted = np.quantile(total, 0.9) * _typical_gap(observed) / _TURN
+    return int(np.clip(np.ceil(wanted), least, _MOST_SUBSTEPS)) if np.isfinite(wanted) else least
+
+
+def _typical_gap(observed: Observations) -> float:
+    within = np.ones(observed.num_points - 1, bool)
+    within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
+    return float(np.median(np.diff(observed.times)[within]))
 
 
 def _bounded(observations: Observations, replicates: int) -> tuple[Observations, int]:
@@ -206,6 +271,5 @@ def _num_lags(observed: Observations) -> int:
 def _gap(observed: Observations) -> float | None:
     within = np.ones(observed.num_points - 1, bool)
     within[observed.path_starts[1:-1] - 1] = False  # from the end of a path to the start of the next
-    gaps = np.diff(observed.times)[within]
-    typical = float(np.median(gaps))
+    gaps, typical = np.diff(observed.times)[within], _typical_gap(observed)
     return typical if np.all(np.abs(gaps - typical) <= _REGULAR * typical) else None

@@ -1,4 +1,4 @@
-"""The door: arrays, tables and files become `Observations`, and every check of the input happens here.
+"""Input: arrays, tables and files become `Observations`, and every check of the input happens here.
 
 A missing observation is simply absent: the step over a gap is one longer step, and nothing is interpolated.
 """
@@ -6,7 +6,7 @@ A missing observation is simply absent: the step over a gap is one longer step, 
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from fimsde.data import arrays
 from fimsde.data.arrays import RawPath
 from fimsde.data.grid import regular_grid
+from fimsde.data.lines import as_html, as_text
+from fimsde.data.summary import summary
 from fimsde.errors import DataWarning, GuessWarning, InvalidObservationsError
 from fimsde.shapes import Array, Float64, Int
 
@@ -42,11 +44,18 @@ class Observations:
         time_unit: The unit of `times`, for labels; None if unknown.
     """
 
-    values: Float64[Array, "points dim"]
-    times: Float64[Array, " points"]
-    path_starts: Int[Array, " paths_plus_1"]
+    values: Float64[Array, "points dim"] = field(repr=False)
+    times: Float64[Array, " points"] = field(repr=False)
+    path_starts: Int[Array, " paths_plus_1"] = field(repr=False)
     names: tuple[str, ...]
     time_unit: str | None = None
+
+    def __str__(self) -> str:
+        """Five lines: what there is, when, which values, what to keep in mind, what to do next."""
+        return as_text(summary(self))
+
+    def _repr_html_(self) -> str:
+        return as_html(summary(self))
 
     @property
     def dim(self) -> int:

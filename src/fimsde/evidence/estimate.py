@@ -13,6 +13,7 @@ from fimsde.data.support import Support, fit_support
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import Fields
 from fimsde.errors import InvalidObservationsError
+from fimsde.evidence.ensemble import Ensemble, draw_ensemble
 from fimsde.evidence.frame import Frame, choose_frame
 from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
 from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
@@ -102,6 +103,10 @@ class PosteriorSDE:
         """True where data support the location; elsewhere drift and diffusion are extrapolated. See `Support`."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.support.contains(self.normaliser.states(np.asarray(x, np.float64)))
+
+    def draws(self, num: int, seed: int = 0) -> Ensemble:
+        """Equations drawn from the posterior; draw i is a function of (seed, i). See `Ensemble`."""
+        return draw_ensemble(self.inference, self.normaliser, self.frame, self.box, num, seed)
 
     def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Locations as the inference knows them, moved to the nearest place in the box."""

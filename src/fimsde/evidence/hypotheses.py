@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.information import Information
-from fimsde.evidence.smooth import LENGTHS, smooth_posteriors
-from fimsde.evidence.sparse import SparsePosteriors, SparsePrior, sparse_posteriors
+from fimsde.evidence.smooth import LENGTHS, SmoothPosteriors, smooth_posteriors
+from fimsde.evidence.sparse import Search, SparsePosteriors, SparsePrior, sparse_posteriors
 from fimsde.shapes import Array, Float64
 
 SPARSE_DRIFT = (  # a share of a third halves the probability with every further term
@@ -46,6 +46,27 @@ RATE = _names(SPARSE_RATE, RATE_LENGTHS, ())
 
 
 @dataclass(frozen=True, eq=False)
+class Kept:
+    """What posteriors of a field were made of; whole functions are drawn from it (`fimsde.evidence.draws`).
+
+    Attributes:
+        data: The log likelihood that hypotheses were weighed on.
+        width: Natural size of the field, per component.
+        searches: What was looked at for sparse polynomials around each of `PLACES`; None where none was.
+        num_priors: Of sparse polynomials.
+        lengths: Of smooth functions.
+        degree: Of the polynomials beside these.
+    """
+
+    data: Information
+    width: Float64[Array, " dim"]
+    searches: tuple[Search | None, ...]
+    num_priors: int
+    lengths: tuple[float, ...]
+    degree: int
+
+
+@dataclass(frozen=True, eq=False)
 class Weighed:
     """Hypotheses about one field: what each makes of the data, and how likely it is, per component.
 
@@ -54,12 +75,16 @@ class Weighed:
         evidence: log p(data | hypothesis), up to a constant; minus infinity if it was not considered.
         coefficients: E[b | data, hypothesis].
         weights: p(hypothesis | data).
+        log_evidence: log p(data), over all hypotheses, up to the same constant.
+        kept: What draws are made of.
     """
 
     basis: Basis
     evidence: Float64[Array, "hypotheses dim"]
     coefficients: Float64[Array, "hypotheses dim size"]
     weights: Float64[Array, "hypotheses dim"]
+    log_evidence: Float64[Array, " dim"]
+    kept: Kept
 
     @property
     def mean(self) -> Float64[Array, "size dim"]:
@@ -84,13 +109,15 @@ def weigh_drift(data: Information, basis: Basis, width: Float64[Array, " dim"], 
     """Sparse cubics around zero or an unknown origin, linear drifts with smooth functions of any length, and none."""
     smooth = smooth_posteriors(data, basis, _LINEAR, width)
     none = np.zeros(len(width))  # the log likelihood is zero at b = 0
-    return _weighed(data, basis, SPARSE_DRIFT, _DRIFT_SCALES, width, origin, smooth.evidence, smooth.coefficients, none)
+    sparse = SPARSE_DRIFT, _DRIFT_SCALES
+    return _weighed(data, basis, *sparse, width, origin, smooth, LENGTHS, _LINEAR, none)
 
 
 def weigh_rate(data: Information, basis: Basis, width: Float64[Array, " dim"], origin: Origin) -> Weighed:
     """Sparse quadratics around zero or an unknown origin, constants among them, and smooth functions."""
     smooth = smooth_posteriors(data, basis, _CONSTANT, width, RATE_LENGTHS)
-    return _weighed(data, basis, SPARSE_RATE, _RATE_SCALES, width, origin, smooth.evidence, smooth.coefficients, None)
+    sparse = SPARSE_RATE, _RATE_SCALES
+    return _weighed(data, basis, *sparse, width, origin, smooth, RATE_LENGTHS, _CONSTANT, None)
 
 
 def _weighed(
@@ -100,11 +127,12 @@ def _weighed(
     scales: Sequence[float],
     width: Float64[Array, " dim"],
     origin: Origin,
-    evidence: Float64[Array, "lengths dim"],
-    coefficients: Float64[Array, "lengths dim size"],
+    smooth: SmoothPosteriors,
+    lengths: tuple[float, ...],
+    degree: int,
     none: Float64[Array, " dim"] | None,
 ) -> Weighed:
-    dim = len(width)
+    dim, evidence, coefficients = len(width), smooth.evidence, smooth.coefficients
     polynomial = data.polynomial(basis.num_terms)
     rest = evidence if none is None else np.vstack([evidence, none])
     otherwise = logsumexp(rest, axis=0) - np.log(len(rest)) if len(rest) else np.full(dim, -np.inf)
@@ -122,7 +150,9 @@ def _weighed(
     )
     prior = _log_prior(priors, len(rest))
     weights = all_evidence + prior[:, None]
-    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - logsumexp(weights, axis=0)))
+    total = logsumexp(weights, axis=0)
+    kept = Kept(data, width, tuple(part.search for part in found), len(priors), lengths, degree)
+    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - total), total, kept)
 
 
 def _impossible(num: int, dim: int, terms: int) -> SparsePosteriors:

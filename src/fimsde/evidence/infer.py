@@ -1,5 +1,6 @@
 """Inference: from normalised observations to weighed hypotheses about drift, diffusion and measurement noise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,9 +9,15 @@ from fimsde.bank.scales import Motion, measure_motion
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
-from fimsde.evidence.filter import Equation, predict
+from fimsde.evidence.filter import Equation, Predictions, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
-from fimsde.evidence.information import drift_information, innovations_after, variance_information
+from fimsde.evidence.information import (
+    Information,
+    VarianceInformation,
+    drift_information,
+    innovations_after,
+    variance_information,
+)
 from fimsde.evidence.settle import (
     DRIFT_DEGREE,
     FLOOR,
@@ -33,6 +40,8 @@ _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes
 _SETTLE_ON = 20_000  # observations on which the first equation is found, in blocks spread over longer data
 _BLOCKS = 10
 _CLEAR = 1.0  # times what a gap adds to the variance: more noise is no motion
+_MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not matter to g
+_WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
 _PRICE = 3.0  # nats that the noise of a component must gain: half the logarithm of a few hundred observations
 
 
@@ -44,8 +53,10 @@ class Inference:
         drift, rate: Hypotheses about f and g.
         equation: Their averages, and the noise variance.
         noise_error: Standard error of the noise variance.
+        told: The log likelihood of the coefficients of g and of the noise variance.
         likelihood: log p(data) under the equation around which hypotheses were weighed.
         speed: Natural size of the drift.
+        num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
     """
 
@@ -53,8 +64,10 @@ class Inference:
     rate: Weighed
     equation: Equation
     noise_error: Float64[Array, " dim"]
+    told: VarianceInformation
     likelihood: float
     speed: Float64[Array, " dim"]
+    num_steps: int
     is_coarse: bool
 
 
@@ -62,20 +75,18 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     """Weigh all hypotheses by what the observations say.
 
     A polynomial equation is settled on first. Then hypotheses are weighed on the quadratic log likelihood around it,
-    and once more around their average.
+    and once more around their average. The first time g is its own mean everywhere: whether it depends on the state is
+    asked where that is not assumed, for around a g that follows the noise of few data every other one looks unlikely.
     """
     series = to_series(tr)
     motion = measure_motion(series)
     some = _blocks(series)
     settled = _settled(some, motion)
-    equation = _on_grids(series, settled.equation)
-    found = settled.predictions if some is series else predict(series, equation, euler=motion.coarse)
-    here = Settled(equation, found)
-    for last in (False, True):
-        weighed = _weigh(here, motion.speed, origin, euler=motion.coarse)
-        if not last:
-            here = advance(series, here, weighed.equation, euler=motion.coarse)
-    return weighed
+    equation = _with_constant_rate(_on_grids(series, settled.equation), settled.predictions)
+    here = Settled(equation, predict(series, equation, euler=motion.coarse))
+    first = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=True)
+    here = advance(series, here, first.equation, euler=motion.coarse)
+    return _weigh(here, motion.speed, origin, euler=motion.coarse)
 
 
 def _settled(series: Series, motion: Motion) -> Settled:
@@ -95,17 +106,53 @@ def _settled(series: Series, motion: Motion) -> Settled:
     return other if scores[1] > scores[0] else found
 
 
-def _weigh(here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool) -> Inference:
+def _weigh(
+    here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool, keep_noise: bool = False
+) -> Inference:
     """All hypotheses on the quadratic log likelihood around an equation."""
     equation, found = here.equation, here.predictions
-    drift = weigh_drift(drift_information(found, equation), equation.drift_basis, speed, origin)
-    told = variance_information(found, equation, innovations_after(found, equation, drift.mean))
+    data = drift_information(found, equation)
+    drift = weigh_drift(data, equation.drift_basis, speed, origin)
+    left = innovations_after(found, equation, drift.mean)
+    if len(left) < _MANY:
+        left = left * _unspent(
+            data, drift, lambda part: weigh_drift(part, equation.drift_basis, speed, origin), left, found
+        )
+    told = variance_information(found, equation, left)
     level = mean_rate(equation, found)
     noise_mean, noise_error = told.noise(10.0 * level)
-    noise = equation.noise if euler else next_noise(equation.noise, noise_mean, noise_error)
+    noise = equation.noise if euler or keep_noise else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
-    return Inference(drift, rate, after, noise_error, found.likelihood, speed, euler)
+    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
+
+
+def _unspent(
+    data: Information,
+    drift: Weighed,
+    weigh: Callable[[Information], Weighed],
+    left: Float64[Array, "rows dim"],
+    found: Predictions,
+) -> Float64[Array, " dim"]:
+    """sqrt(1 + p / n): what innovations around a fitted drift lack, p being the parameters that the fit has spent.
+
+    p = tr(A Σ) with the posterior covariance Σ of all hypotheses together, n the sum of squared standardised
+    innovations. Of Z(τ) = ∫ p(b) exp(τ (r' b - b' A b / 2)) db the logarithm has the slope
+    r' m - m' A m / 2 - tr(A Σ) / 2 at τ = 1, with the posterior mean m; the slope is taken from two temperatures.
+    """
+    warm = weigh(Information(_WARM * data.matrix, _WARM * data.right))
+    slope = (drift.log_evidence - warm.log_evidence) / (1.0 - _WARM)
+    gain = np.einsum("ci,ic->c", data.right, drift.mean)
+    gain -= 0.5 * np.einsum("ic,cij,jc->c", drift.mean, data.matrix, drift.mean)
+    spent = np.clip(2.0 * (gain - slope), 0.0, 0.5 * len(left))
+    return np.sqrt(1.0 + spent / np.maximum((left**2 / found.variance).sum(axis=0), 1.0))
+
+
+def _with_constant_rate(equation: Equation, found: Predictions) -> Equation:
+    """The same equation, g being everywhere what it is on average along the paths."""
+    rate = np.zeros_like(equation.rate)
+    rate[0] = np.maximum(mean_rate(equation, found), equation.floor)
+    return replace(equation, rate=rate)
 
 
 def _on_grids(series: Series, equation: Equation) -> Equation:

@@ -39,16 +39,39 @@ class SparsePrior:
 
 
 @dataclass(frozen=True, eq=False)
+class Search:
+    """The places and sizes that were looked at, and what each is worth: all that draws need besides the data.
+
+    Attributes:
+        places: Origins, in normalised coordinates.
+        scores: Log weight of each place and size to all components together.
+        evidence: log p(data | place, size, prior), per component.
+        of_all: The same, averaged over priors and what else a component may follow.
+        slabs: Prior precisions of the coefficients in (x - place).
+        odds: Prior odds of each term.
+    """
+
+    places: Float64[Array, "places dim"]
+    scores: Float64[Array, "places scales"]
+    evidence: Float64[Array, "places scales priors dim"]
+    of_all: Float64[Array, "places scales dim"]
+    slabs: Float64[Array, "scales dim terms"]
+    odds: Float64[Array, "priors terms"]
+
+
+@dataclass(frozen=True, eq=False)
 class SparsePosteriors:
     """What each prior makes of the data, given an origin, per component.
 
     Attributes:
         evidence: log p(data | prior), averaged over places and sizes as far as the other components believe in them.
         coefficients: E[b | data, prior].
+        search: What the averages are over; None if there was nothing to look at.
     """
 
     evidence: Float64[Array, "priors dim"]
     coefficients: Float64[Array, "priors dim terms"]
+    search: Search | None = None
 
 
 def sparse_posteriors(
@@ -84,9 +107,11 @@ def sparse_posteriors(
     steepness = np.array(scales)[:, None] ** (2 * np.maximum(degrees - 1, 0))
     slabs = steepness[:, None, :] / np.maximum(width[:, None] ** 2, _NARROWEST)
     shifts = monomials.shift_terms(dim, degree)
+    visited: list[Float64[Array, "places dim"]] = []
 
     def average(places: Float64[Array, "places dim"], most_free: int, num_scales: int) -> tuple[Array, Array]:
         """Log evidence of places and sizes; averages with the log evidence of each prior as one more term."""
+        visited.append(places)
         evidence, found = average_at_places(
             data.matrix, data.right, slabs[:num_scales], odds, most_free, *shifts, places
         )
@@ -96,11 +121,14 @@ def sparse_posteriors(
 
     scores, found, num_places = search_origin(average, dim, len(scales), origin, first_look=degree > 2)
     evidence, averages = found[..., -1], found[..., :-1]
-    others = scores - _of_all(evidence, otherwise)  # (places, scales, dim): what the place is worth to the others
+    of_all = _of_all(evidence, otherwise)
+    others = scores - of_all  # (places, scales, dim): what the place is worth to the others
     joint = (others - _mass(others, num_places * len(scales)))[:, :, None] + evidence
     total = logsumexp(joint, axis=(0, 1))
     share = np.exp(joint - np.where(np.isfinite(total), total, 0.0))  # zero for a prior that the data exclude
-    return SparsePosteriors(total, np.einsum("isrd,isrdt->rdt", share, averages))
+    places = np.concatenate(visited)[-len(scores) :]  # a first look comes before
+    search = Search(places, scores[..., 0], evidence, of_all, slabs, odds)
+    return SparsePosteriors(total, np.einsum("isrd,isrdt->rdt", share, averages), search)
 
 
 def _without_the_empty(

@@ -36,24 +36,30 @@ class FittedNoise:
     Attributes:
         std: Its standard deviation, per component, in the units of the data; 0 where the data show none.
         scale: Factor on the diffusion, per component.
-        p_value: Probability of such correlations of neighbouring steps without noise, per component.
+        p_value: Probability of such correlations of neighbouring steps without noise, per component; None if the
+            noise was known.
         innovations: Of the filter that knows both.
     """
 
     std: Float64[Array, " dim"]
     scale: Float64[Array, " dim"]
-    p_value: Float64[Array, " dim"]
+    p_value: Float64[Array, " dim"] | None
     innovations: Innovations
 
 
-def fit_noise(sde: SDE, obs: Observations, *, scales: bool = True) -> FittedNoise:
+def fit_noise(
+    sde: SDE, obs: Observations, *, scales: bool = True, known: Float64[Array, " dim"] | None = None
+) -> FittedNoise:
     """Measurement noise, and factors on the diffusion, by maximum likelihood.
 
     Args:
         sde: Any equation.
         obs: The observations.
         scales: Whether the diffusion may be changed by a factor.
+        known: Standard deviation of the noise, if it is known: then only the factors are fitted.
     """
+    if known is not None:
+        return _with_known_noise(sde, obs, np.asarray(known, np.float64), scales)
     none, ones = np.zeros(obs.dim), np.ones(obs.dim)
     flow = flow_around(sde, obs, obs.values)
     found = run_filter(flow, obs, none)
@@ -72,6 +78,20 @@ def fit_noise(sde: SDE, obs: Observations, *, scales: bool = True) -> FittedNois
         found = run_filter(flow, obs, std, scale)
     gain = float(found.likelihood.sum() - without.innovations.likelihood.sum())
     return FittedNoise(std, scale, p, found) if not gain < _GAIN else without
+
+
+def _with_known_noise(sde: SDE, obs: Observations, std: Float64[Array, " dim"], scales: bool) -> FittedNoise:
+    """Factors on the diffusion beside noise that is known."""
+    flow = flow_around(sde, obs, obs.values)
+    found, scale = run_filter(flow, obs, std), np.ones(obs.dim)
+    for _ in range(PASSES - 1 if std.any() else 0):
+        flow = flow_around(sde, obs, found.mean)
+        found = run_filter(flow, obs, std)
+    if scales:
+        nothing = np.zeros(obs.dim, bool)
+        scale = _most_likely(flow, obs, std, scale, nothing, True)[1] if std.any() else _sizes(found)
+        found = run_filter(flow, obs, std, scale)
+    return FittedNoise(std, scale, None, found)
 
 
 def neighbour_noise(found: Innovations) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
@@ -117,7 +137,7 @@ def _most_likely(
         bounds += [(-np.log(_MOST_FACTOR), np.log(_MOST_FACTOR))] * obs.dim
 
     def unpack(u: Float64[Array, " _"]) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
-        noise = np.zeros(obs.dim)
+        noise = np.where(shown, 0.0, std)
         noise[shown] = np.exp(u[: shown.sum()] / 2)
         return noise, (np.exp(u[shown.sum() :]) if scales else scale)
 

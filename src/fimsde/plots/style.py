@@ -13,10 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from fimsde.analysis import naming
 from fimsde.shapes import Array, Bool, Float
 
 # Okabe and Ito's palette, and greys by hand
 OBSERVED, ESTIMATE, SIMULATED, TRUTH = "#555555", "#0072B2", "#D55E00", "#000000"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # of things told apart by colour alone
 UNSUPPORTED = "#e9e9e9"
 SIZES, SIGNED = "viridis", "PuOr_r"  # colour maps: of sizes, and of values with a sign
 WIDTH = 7.2  # inches: both columns of a journal (Nature's 183 mm), and a page with margins
@@ -44,7 +46,6 @@ _LONGEST_LINE = 30  # characters of a label before its unit goes to a line of it
 # unsupported stretches shorter than this share of the axis are not told apart; by hand: shades do not flicker
 _SHORTEST = 0.02
 _MOST_TICKS = 600  # of a rug; by hand: more would run into one bar
-_NAME_AND_UNIT = re.compile(r"^(?P<name>.*\S)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]$")
 
 
 class Picture(Figure):
@@ -75,10 +76,8 @@ def new_figure(height: float, width: float = WIDTH) -> Picture:
 
 def split_unit(name: str) -> tuple[str, str]:
     """Name and unit of "speed (mm/s)" or "speed [mm/s]"; a name without a unit is its own unit."""
-    clean = " ".join(name.split()) or "?"
-    found = _NAME_AND_UNIT.match(clean)
-    quantity, unit = (found["name"], found["unit"].strip()) if found else (clean, clean)
-    return _short(quantity), _short(unit)
+    quantity, unit = naming.split_unit(name)
+    return _short(quantity), _short(unit or quantity)
 
 
 def state_label(name: str) -> str:

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,18 @@ class Formula:
         return f'<div class="formula" style="{font}">{"".join(lines)}</div>'
 
 
-Block = Paragraph | Note | TableBlock | Image | Code | Formula
+@runtime_checkable
+class Markup(Protocol):
+    """A block that makes its own HTML, every text in it escaped."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def html(self) -> str: ...
+
+
+Block = Paragraph | Note | TableBlock | Image | Code | Markup
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement, compare_fixed_points
 from fimsde.analysis.box import checked
 from fimsde.analysis.check import Checks
+from fimsde.analysis.cycles import Cycle, find_cycle
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.replay import Replay, replay
+from fimsde.data.health import Health, health
 from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
 from fimsde.files.identities import data_hash, model_hash
-from fimsde.report.health import Health, health
 from fimsde.results.result import Result
 
 T = TypeVar("T")
@@ -58,6 +59,13 @@ class Findings:
             return None
         return compare_fixed_points(self.result, self.equation, self.points)
 
+    @cached_property
+    def cycle(self) -> Cycle | None:
+        """A limit cycle of the drift in the plane; None if there is none or equilibria could not be computed."""
+        if isinstance(self.points, str):
+            return None
+        return find_cycle(self.result.sde, self.points, *self.observations.box(), self.result.inside)
+
     def record(self) -> dict[str, Any]:
         """The findings in numbers, ready for JSON: units of the data, null for what is not finite."""
         obs = self.observations
@@ -74,12 +82,15 @@ class Findings:
             "weights_sha256": weights_hash(self.result),
             "data_sha256": data_hash(obs),
         }
+        found["relaxation_time"] = relaxation_time(self.points)
         reasons = {name: value for name in _PARTS if isinstance(value := getattr(self, name), str)}
         return _finite(found | dict(self._parts()) | {"not_computed": reasons})
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         if not isinstance(self.points, str):
             yield "fixed_points", [self._field_point(k, p) for k, p in enumerate(self.points)]
+        if (cycle := self.cycle) is not None:
+            yield "limit_cycle", {"period": cycle.period, "low": cycle.low.tolist(), "high": cycle.high.tolist()}
         if isinstance(d := self.density, StationaryDensity):
             numbers = {"mean": d.mean().tolist(), "variance": d.variance().tolist(), "distance": d.distance()}
             yield "stationary_density", numbers | {"unsupported_share": d.unsupported_share}
@@ -96,6 +107,7 @@ class Findings:
                     "latex": e.latex(),
                     "python": e.code(),
                     "remarks": list(e.remarks()),
+                    **_terms(e),
                     "explained": {
                         "drift": e.drift_terms.explained.tolist(),
                         "diffusion_sq": e.diffusion_sq_terms.explained.tolist(),
@@ -116,6 +128,14 @@ class Findings:
             return {}
         points = [_point(p) for p in agreement.formula_points]
         return {"fixed_points": points, "fixed_points_compared": agreement.sentence}
+
+
+def relaxation_time(points: Sequence[FixedPoint] | str) -> float | None:
+    """1 / |Re λ| of the slowest direction back to a stable equilibrium with data nearby; None without one."""
+    if isinstance(points, str):
+        return None
+    slowest = [float(p.eigenvalues.real.max()) for p in points if p.inside and p.is_stable]
+    return -1 / max(slowest) if slowest and math.isfinite(max(slowest)) else None
 
 
 def find(result: Result, seed: int = 0, progress: Progress | None = None, *, parts: Sequence[str] = STEPS) -> Findings:
@@ -160,9 +180,28 @@ def _or_reason(compute: Callable[[], T]) -> T | str:
         return str(error)
 
 
+def _terms(equation: Equation) -> dict[str, Any]:
+    """Every term with its interval and probability; nothing without a posterior."""
+    if equation.drift_terms.intervals is None:
+        return {}
+    return {"terms": equation.to_pandas().to_dict("records")}
+
+
 def _point(point: FixedPoint) -> dict[str, Any]:
     eigenvalues = [[float(e.real), float(e.imag)] for e in point.eigenvalues]
-    return {"x": point.x.tolist(), "kind": point.kind, "eigenvalues": eigenvalues, "data_nearby": point.inside}
+    found = {"x": point.x.tolist(), "kind": point.kind, "eigenvalues": eigenvalues, "data_nearby": point.inside}
+    if (error := point.error) is None:
+        return found
+    intervals = {
+        name: [np.asarray(part.low).tolist(), np.asarray(part.high).tolist()]
+        for name, part in (
+            ("x", error.x),
+            ("real_parts", error.eigenvalues),
+            ("relaxation_time", error.relaxation_time),
+            ("frequency", error.frequency),
+        )
+    }
+    return found | {"probability": error.probability, "stable": error.stable, "intervals": intervals}
 
 
 def _finite(value: Any) -> Any:

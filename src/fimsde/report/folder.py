@@ -13,6 +13,7 @@ from fimsde.equations.sde import SDE, correlation
 from fimsde.errors import InvalidObservationsError
 from fimsde.files.spreadsheet import neutral
 from fimsde.plots.bands import BandSettings
+from fimsde.report.answer import answer_of, text_of
 from fimsde.report.findings import BRIEF, STEPS, Findings, Progress, find
 from fimsde.results.result import Result
 
@@ -94,7 +95,7 @@ def _write_rest(found: Findings, folder: Path, tell: Progress) -> dict[str, Any]
     """The saved result, and the findings in numbers, which are returned."""
     found.result.save(folder / SAVED)
     tell("save")
-    record = found.record()
+    record = {"answer": answer_of(found).record()} | found.record()
     (folder / "result.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
     return record
 
@@ -130,16 +131,5 @@ def write_fields(result: Result, file: Path, bands: BandSettings) -> None:
 
 
 def summary(record: dict[str, Any]) -> str:
-    """The findings in a few lines."""
-    lines = [record["summary"]] if "summary" in record else []
-    lines.append(f"{record['observations']} observations in {record['paths']} path(s): {', '.join(record['names'])}")
-    if "equation" in record:
-        lines.append(record["equation"]["text"])
-    for point in record.get("fixed_points", []):
-        lines.append(f"fixed point at {', '.join(f'{x:.4g}' for x in point['x'])}: {point['kind']}")
-    if "fixed_points_compared" in record.get("equation", {}):
-        lines.append(record["equation"]["fixed_points_compared"])
-    doubts = [v for v in record.get("verdicts", []) if v["status"] != "good" and not v["because"]]
-    lines += [f"{v['status']}: {v['name']}: {v['sentence']} {v['next_step']}".rstrip() for v in doubts]
-    lines += record["remarks"]
-    return "\n".join(lines)
+    """The answer in five lines, from the numbers of result.json."""
+    return text_of(record["answer"])

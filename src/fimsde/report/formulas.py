@@ -13,11 +13,16 @@ from fimsde.report.blocks import Formula, FormulaLine, Piece
 _MINUS = "\N{MINUS SIGN}"
 
 
-def formula_block(equation: Equation) -> Formula:
-    """One line per component; terms are not broken unless they are longer than the page is wide."""
-    groups = [_groups(equation, j) for j in range(equation.dim)]
+def formula_block(equation: Equation, *, errors: bool = False) -> Formula:
+    """One line per component; terms are not broken unless they are longer than the page is wide.
+
+    Args:
+        equation: The equation.
+        errors: Whether coefficients are written with their standard errors.
+    """
+    groups = [_groups(equation, j, errors) for j in range(equation.dim)]
     groups += [_correlation_groups(equation, k, pair) for k, pair in formula.pairs(equation)]
-    texts = formula.text(equation).splitlines()
+    texts = formula.text(equation, errors=errors).splitlines()
     return Formula(tuple(FormulaLine(line, text) for line, text in zip(groups, texts, strict=True)))
 
 
@@ -43,13 +48,17 @@ def left_out_text(equation: Equation) -> str:
     return "\n".join(lines)
 
 
-def _groups(equation: Equation, component: int) -> tuple[tuple[Piece, ...], ...]:
+def _groups(equation: Equation, component: int, errors: bool) -> tuple[tuple[Piece, ...], ...]:
     """The pieces of a line; a line may be broken between groups."""
     drift, g = (
-        _terms(equation, p, component) or [(Piece("0"),)] for p in (equation.drift_terms, equation.diffusion_sq_terms)
+        _terms(equation, p, component, errors) or [(Piece("0"),)]
+        for p in (equation.drift_terms, equation.diffusion_sq_terms)
     )
-    drift = _enclosed("(", drift, ")") if len(drift) > 1 else drift
+    if len(drift) > 1:
+        drift = _enclosed("[", drift, "]") if errors else _enclosed("(", drift, ")")
     wiener = [Piece(" dW"), *([Piece(str(component + 1), "index")] if equation.dim > 1 else [])]
+    if len(g) == 1 and len(g[0]) == 1:  # a number: the brackets of the root are enough
+        g = [(Piece(g[0][0].text.removeprefix("(").removesuffix(")")),)]
     g = _enclosed("+ \N{SQUARE ROOT}(", g, ")")
     left = (Piece("d"), _name(equation.names[component]), Piece(" ="))
     return (left, *drift[:-1], (*drift[-1], Piece(" dt")), *g[:-1], (*g[-1], *wiener))
@@ -58,18 +67,21 @@ def _groups(equation: Equation, component: int) -> tuple[tuple[Piece, ...], ...]
 def _correlation_groups(equation: Equation, row: int, pair: tuple[int, int]) -> tuple[tuple[Piece, ...], ...]:
     """dW_i dW_j = rho dt."""
     assert equation.correlation_terms is not None, "there are pairs"
-    rho = _terms(equation, equation.correlation_terms, row)
+    rho = _terms(equation, equation.correlation_terms, row, False)
     rho = _enclosed("(", rho, ")") if len(rho) > 1 else rho
     first, second = (Piece(str(i + 1), "index") for i in pair)
     return ((Piece("dW"), first, Piece(" dW"), second, Piece(" =")), *rho[:-1], (*rho[-1], Piece(" dt")))
 
 
-def _terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[Piece, ...]]:
+def _terms(equation: Equation, polynomials: Polynomials, component: int, errors: bool) -> list[tuple[Piece, ...]]:
     out: list[tuple[Piece, ...]] = []
     digits = digits_of(polynomials, component)
-    for coefficient, powers in formula.terms(polynomials, component):
+    parts = formula.terms(polynomials, component)
+    numbers = [plain_number(abs(c), digits) for c, _ in parts]
+    if errors:
+        numbers = formula.sizes_of(polynomials, component)
+    for number, (coefficient, powers) in zip(numbers, parts, strict=True):
         sign = _MINUS if coefficient < 0 else "+" if out else ""
-        number = plain_number(abs(coefficient), digits)
         product = _product(equation, powers)
         shown = [Piece(f"{sign}\N{NO-BREAK SPACE}" if out else sign)] if sign else []
         if not product or number != "1":

@@ -6,7 +6,6 @@ is complete is not made again: the same call after an interruption goes on where
 
 import csv
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
@@ -45,7 +44,7 @@ class Settings:
 
     Attributes:
         weights: Folder of a recognition model; None for evidence, without one.
-        origin: A special state, as for `fimsde.estimate`.
+        origin: A known origin, as for `fimsde.estimate`.
         report: Whether to write pages, with figures and bands.
         level, resamples: Of the bands.
         seed: Of bands, simulations and checks.
@@ -194,18 +193,8 @@ def _row(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
         "doubts": "; ".join(v["name"] for v in verdicts if v["status"] != "good"),
         "measurement_noise": noise[0] if noise else None,
         "time_unit": record["time_unit"],
-        "relaxation_time": _relaxation(record),
+        "relaxation_time": record["relaxation_time"],
     }
-
-
-def _relaxation(record: Mapping[str, Any]) -> float | None:
-    """1 / |Re λ| of the slowest direction back to a stable equilibrium with data nearby; None without one."""
-    stable = [
-        max(real for real, _ in point["eigenvalues"])
-        for point in record.get("fixed_points", [])
-        if point["data_nearby"] and all(real < 0 for real, _ in point["eigenvalues"])
-    ]
-    return -1 / max(stable) if stable and math.isfinite(max(stable)) else None
 
 
 def _write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:

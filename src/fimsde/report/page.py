@@ -11,7 +11,7 @@ from fimsde._version import __version__
 from fimsde.equations.sde import SDE
 from fimsde.files.outputs import new_file
 from fimsde.plots import BandSettings
-from fimsde.plots.bands import has_band
+from fimsde.plots.bands import is_bootstrapped
 from fimsde.report import sections
 from fimsde.report.blocks import Image, Section
 from fimsde.report.findings import STEPS, Findings, Progress, find
@@ -41,7 +41,7 @@ class Page:
 
 def num_steps(result: Result, bands: BandSettings) -> int:
     """How often `find` and `make_page` together call their `progress`."""
-    return len(STEPS) + _SECTIONS + (bands.resamples if has_band(result) else 0)
+    return len(STEPS) + _SECTIONS + (bands.resamples if is_bootstrapped(result) else 0)
 
 
 def make_page(
@@ -96,10 +96,8 @@ def render(title: str, made: Sequence[Section]) -> str:
 
 
 def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress: Progress) -> Iterator[Section]:
-    yield sections.light(found)
-    yield sections.data(found)
-    progress("data")
-    if has_band(found.result) and bands.resamples:
+    yield sections.answer(found)
+    if is_bootstrapped(found.result) and bands.resamples:
         progress("band 1")
         for k in range(2, bands.resamples + 1):  # kept by the result: figures ask for all of them at once
             found.result.resampled(k, bands.seed, for_band=True)
@@ -110,6 +108,7 @@ def _sections(found: Findings, bands: BandSettings, truth: SDE | None, progress:
         ("simulated against observed", lambda: sections.simulated(found)),
         ("verdicts", lambda: sections.verdicts(found)),
         ("equation", lambda: sections.equation(found)),
+        ("data", lambda: sections.data(found)),
         ("reproducibility", lambda: sections.reproducibility(found, bands)),
         ("citation", sections.citation),
     ):

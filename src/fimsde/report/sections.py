@@ -1,12 +1,15 @@
-"""The sections of a report, in the order in which a reviewer asks for them."""
+"""The sections of a report: the answer, figures, then details."""
 
 from collections.abc import Callable
+
+import numpy as np
 
 from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.band import band_size
 from fimsde.analysis.check import Verdict
+from fimsde.analysis.draws import LEVEL, NUM_DRAWS
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
@@ -15,9 +18,10 @@ from fimsde.errors import FimsdeError
 from fimsde.files.identities import data_hash
 from fimsde.files.versions import versions
 from fimsde.plots import BandSettings, Picture, to_png
-from fimsde.plots.bands import has_band
+from fimsde.plots.bands import has_band, is_bootstrapped
 from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
+from fimsde.report.answer import answer_of
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
 from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import formula_block, left_out_text, terms
@@ -67,14 +71,13 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
             + ("" if result.is_diagonal else " The noise of different components is correlated.")
         )
     ]
-    if has_band(result) and bands.resamples:
-        skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
+    if is_bootstrapped(result) and bands.resamples:
+        blocks.append(_about_bootstrap(result, bands))
+    elif has_band(result) and bands.resamples:
         blocks.append(
             Paragraph(
-                f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were drawn again "
-                f"{bands.resamples} times, in blocks or by paths, and estimated again each time."
-                + _smaller(result)
-                + (f" {skipped} of the draws could not be estimated and do not count." if skipped else "")
+                f"Bands are pointwise {bands.level:.0%} intervals: quantiles of {NUM_DRAWS} equations drawn from the "
+                "posterior, that is of what the data leave possible under all hypotheses."
             )
         )
     else:
@@ -88,11 +91,21 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
     return Section("fields", "Drift and diffusion", tuple(blocks))
 
 
+def _about_bootstrap(result: Result, bands: BandSettings) -> Paragraph:
+    skipped = sum(drawn is None for drawn in result.resampled(bands.resamples, bands.seed, for_band=True))
+    return Paragraph(
+        f"Bands are pointwise {bands.level:.0%} intervals by bootstrap: the data were resampled {bands.resamples} "
+        "times, in blocks or by paths, and estimated again each time."
+        + _smaller(result)
+        + (f" {skipped} of the resamples could not be estimated and do not count." if skipped else "")
+    )
+
+
 def _smaller(result: Result) -> str:
     """How draws of very long data are smaller than these."""
     assert result.observations is not None, "bands need data"
     size, num = band_size(result.observations), result.observations.num_transitions
-    return f" A draw has {size} of the {num} transitions, which the bands allow for." if size < num else ""
+    return f" A resample has {size} of the {num} transitions, which the bands allow for." if size < num else ""
 
 
 def landscape(found: Findings) -> Section:
@@ -100,6 +113,13 @@ def landscape(found: Findings) -> Section:
     result, blocks = found.result, [_fixed_points(found)]
     if found.agreement is not None:
         blocks.append(_agreement(found.agreement))
+    if (cycle := found.cycle) is not None:
+        ranges = ", ".join(
+            f"{name} from {a:.{_DIGITS}g} to {b:.{_DIGITS}g}"
+            for name, a, b in zip(result.names, cycle.low, cycle.high, strict=True)
+        )
+        period = f"{cycle.period:.{_DIGITS}g} {result.time_unit or 'time units'}"
+        blocks.append(Paragraph(f"Without noise the drift leads to a limit cycle of period {period}: {ranges}."))
     if result.dim > 2:
         blocks.append(Paragraph("Potential and stationary density are computed in one and two dimensions."))
     elif isinstance(density := found.density, str):
@@ -149,12 +169,9 @@ def verdicts(found: Findings) -> Section:
     return Section("verdicts", "Verdicts", tuple(notes))
 
 
-def light(found: Findings) -> Section:
-    """All verdicts in one light and one sentence, on top of the page."""
-    if isinstance(checks := found.checks, str):
-        return Section("light", "In one sentence", (Note("caution", checks),))
-    sentence = checks.summary.removeprefix(f"{checks.status}: ")
-    return Section("light", "In one sentence", (Note(checks.status, _sentence(sentence)),))
+def answer(found: Findings) -> Section:
+    """The five lines on top of the page."""
+    return Section("answer", "The answer", (answer_of(found),))
 
 
 def _verdict_text(verdict: Verdict) -> str:
@@ -236,6 +253,9 @@ def _fixed_points(found: Findings) -> Block:
     head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
     low, high = found.observations.box()
     rows = [_point(p, high - low) for p in points]
+    if all(p.error is not None for p in points):
+        head = (*head, f"where ({LEVEL:.0%})", "probability")
+        rows = [(*row, *_error(p, high - low)) for row, p in zip(rows, points, strict=True)]
     if (agreement := found.agreement) is not None:
         head = (*head, "in the formula")
         partners = [agreement.in_formula(k) for k in range(len(points))]
@@ -269,6 +289,15 @@ def _point(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, ...]:
         ", ".join(_complex(e) for e in point.eigenvalues),
         "yes" if point.inside else "no",
     )
+
+
+def _error(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, str]:
+    """Between which states draws of the posterior have the point, and how many of them have it."""
+    assert point.error is not None, "asked for by the caller"
+    if point.error.probability == 0:
+        return "in no draw", "0 %"
+    ends = (place(np.atleast_1d(end), width) for end in (point.error.x.low, point.error.x.high))
+    return "; ".join(f"{low} to {high}" for low, high in zip(*ends, strict=True)), f"{point.error.probability:.0%}"
 
 
 def _complex(number: complex) -> str:

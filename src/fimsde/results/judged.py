@@ -3,18 +3,21 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+import fimsde  # the answer is made of all analyses, above: found by its table of names
 from fimsde.analysis.equation import Equation
 from fimsde.data.observations import Observations
-from fimsde.errors import FimsdeError
+from fimsde.equations.sde import SDE
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.shapes import Array, Bool, Float, Float64
 
 if TYPE_CHECKING:
+    from fimsde import Answer
     from fimsde.analysis.check import Checks
 
 
@@ -27,6 +30,10 @@ class Judged:
     @property
     @abstractmethod
     def dim(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def fitted(self) -> SDE: ...
 
     @abstractmethod
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]: ...
@@ -47,10 +54,13 @@ class Judged:
     def noise_std(self) -> Float64[Array, " dim"]:
         """Standard deviation of the measurement noise, per component, in the units of the data.
 
-        By maximum likelihood for this equation and its data; 0 where they show none, and without data.
+        By maximum likelihood for this equation and its data; 0 where they show none, and without data. Methods that
+        find equation and noise together are believed.
         """
         if self.observations is None:
             return np.zeros(self.dim)
+        if (known := self._known_noise()) is not None:
+            return known
         return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
 
     def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
@@ -77,16 +87,23 @@ class Judged:
         """
         from fimsde.analysis import check  # scipy's statistics take a while to import
 
-        return check.check(self, self._data("check"), self.inside, seed, progress)
+        known = self._known_noise()
+        return check.check(self, self._data("check"), self.inside, seed, progress, noise_std=known)
+
+    def _known_noise(self) -> Float64[Array, " dim"] | None:
+        """The noise beside which the equation was estimated; None if the method knows none."""
+        from fimsde.evidence.estimate import PosteriorSDE
+
+        return self.fitted.noise_std if isinstance(self.fitted, PosteriorSDE) else None
 
     def __str__(self) -> str:
-        """The light and what it means, and the formula; the method alone where there are no data."""
+        """The answer in five lines; the method alone where there are no data."""
         if self.observations is None:
             return f"an equation of dimension {self.dim} ({self.method})"
-        lines = []
-        for part in (lambda: self.check().summary, lambda: str(self.equation())):
-            try:
-                lines.append(part())
-            except FimsdeError as error:  # too few data, or fields that are not finite: said in the place of the part
-                lines.append(str(error))
-        return "\n".join(lines)
+        return str(self._answer())
+
+    def _repr_html_(self) -> str:
+        return escape(str(self)) if self.observations is None else self._answer().html
+
+    def _answer(self) -> "Answer":
+        return fimsde.answer(self)  # type: ignore[arg-type]  # whatever is judged is a Result

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,18 @@ import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
 from fimsde.analysis import density, exit_time, fixed_points, potential, readout
-from fimsde.analysis.band import Band, Redraws
+from fimsde.analysis.band import Redraws
 from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
 from fimsde.analysis.cells import BoxCells, make_cells
-from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.current import ProbabilityCurrent, entropy_production, probability_current
+from fimsde.analysis.density import StationaryDensity, stationary_mass
+from fimsde.analysis.draws import NUM_DRAWS
 from fimsde.analysis.equation import Equation
+from fimsde.analysis.equation_draws import with_intervals
 from fimsde.analysis.exit_time import ExitTime, SimulatedExit
+from fimsde.analysis.fixed_point_draws import with_errors
 from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.potential import Potential, QuasiPotential
+from fimsde.analysis.potential import Potential, QuasiPotential, drawn_potentials
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
@@ -29,6 +33,8 @@ from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
 from fimsde.results.forecasts import Forecasts
 from fimsde.results.judged import Judged
+from fimsde.results.posterior import Draw, Locations
+from fimsde.results.uncertain import Uncertain
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -36,7 +42,6 @@ from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
 if TYPE_CHECKING:
     from fimsde import Kind, Picture
 
-Locations = Float[Array, "queries dim"] | Float[Array, " queries"] | Sequence[float] | Sequence[Sequence[float]] | float
 FieldValues = Float64[Array, "queries dim"] | Float64[Array, " queries"] | Float64[Array, ""]
 Refit = Callable[[Observations, int], SDE]
 # where a formula without data is fitted: in all, per axis, on a line; by hand: bounds seconds
@@ -44,7 +49,7 @@ _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Judged, Forecasts):
+class Result(Uncertain, Judged, Forecasts):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
@@ -61,6 +66,7 @@ class Result(Judged, Forecasts):
         method: How the equation was obtained, for labels.
         refit: From other observations and a seed to an equation of the same kind; None if it was not fitted.
         recipe: Name and seed of the method, if it was fitted by name; such results can be saved.
+        draw: Where it comes from, if the equation is a draw of a posterior.
     """
 
     sde: SDE
@@ -70,6 +76,7 @@ class Result(Judged, Forecasts):
     method: str = field(repr=False)
     refit: Refit | None = field(default=None, repr=False)
     recipe: tuple[str, int] | None = field(default=None, repr=False)
+    draw: Draw | None = field(default=None, repr=False)
 
     @property
     def dim(self) -> int:
@@ -180,38 +187,15 @@ class Result(Judged, Forecasts):
         """
         return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
 
-    def band(self, x: Locations, *, level: float = 0.9, resamples: int = 50, seed: int = 0) -> Band:
-        """Pointwise intervals for drift and diffusion by bootstrap over the data; see `fimsde.analysis.band`.
-
-        Estimates of redrawn data are kept, so that further calls with the same seed are quick.
-
-        Args:
-            x: Locations.
-            level: Share of the intervals that should cover the truth.
-            resamples: Number of times the data are drawn again and estimated.
-            seed: Seed of the draws.
-        """
-        return self._redraws.band(self, to_locations(x, self.dim), level, resamples, seed)
-
-    def resampled(self, resamples: int = 50, seed: int = 0, *, for_band: bool = False) -> tuple[SDE | None, ...]:
-        """Estimates of redrawn data: draw i depends on (seed, i) alone. Kept.
-
-        None for a draw that cannot be estimated, for instance because a component does not move in it.
-
-        Args:
-            resamples: How many.
-            seed: Seed of the draws.
-            for_band: The material of `band`: the same, but draws of very long data are smaller than these.
-        """
-        return self._redraws.take(resamples, seed, for_band=for_band)
-
     def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
-        """States at which the drift vanishes, with their stability.
+        """States at which the drift vanishes, with their stability; with a posterior, also how sure that is (`.error`).
 
         Args:
             box: Lower and upper corner of where to look; by default those of the data.
         """
-        return fixed_points.find(self, *to_box(box, self.dim, self.observations), self.inside)
+        low, high = to_box(box, self.dim, self.observations)
+        found = fixed_points.find(self, low, high, self.inside)
+        return with_errors(found, self._draws("posterior", NUM_DRAWS, 0), low, high) if self.has_posterior else found
 
     def stationary_density(self, box: Box | None = None, num_cells: int | None = None) -> StationaryDensity:
         """Where paths spend their time in the long run, beside the histogram of the data. One or two dimensions.
@@ -222,7 +206,11 @@ class Result(Judged, Forecasts):
         """
         cells = self._cells(box, num_cells)
         inside = None if self.observations is None else self.inside(cells.centres())
-        return density.stationary_density(self, cells, self.observations, inside)
+        found = density.stationary_density(self, cells, self.observations, inside)
+        shape, volume = (cells.num,) * cells.dim, float(np.prod(cells.width))
+        return replace(
+            found, drawn=self._solved(lambda sde: stationary_mass(sde, cells).reshape(shape) / volume, shape)
+        )
 
     def potential(self, box: Box | None = None, num: int = 801) -> Potential:
         """Drift potential -∫ f dx and effective potential ln g - ∫ 2 f / g dx of an equation in one dimension.
@@ -232,7 +220,21 @@ class Result(Judged, Forecasts):
             num: Nodes.
         """
         low, high = to_box(box, self.dim, self.observations)
-        return potential.potential(self, float(low[0]), float(high[0]), num)
+        found = potential.potential(self, float(low[0]), float(high[0]), num)
+        if not self.has_posterior:
+            return found
+        return replace(found, drawn=cache(partial(drawn_potentials, self._draws("posterior", NUM_DRAWS, 0), found.x)))
+
+    def current(self, box: Box | None = None, num_cells: int | None = None) -> ProbabilityCurrent:
+        """Stationary currents and the rate of entropy production, in two dimensions; see `fimsde.analysis.current`.
+
+        Args:
+            box: Reflecting walls; by default around the data, a tenth of their range away.
+            num_cells: Per axis; 100 by default.
+        """
+        cells = self._cells(box, num_cells)
+        found = probability_current(self, cells)
+        return replace(found, drawn=self._solved(lambda sde: np.asarray(entropy_production(sde, cells)), ()))
 
     def quasi_potential(self, box: Box | None = None, num_cells: int | None = None) -> QuasiPotential:
         """Minus the logarithm of the stationary density, minimum 0; arguments as for `stationary_density`."""
@@ -247,7 +249,10 @@ class Result(Judged, Forecasts):
             num_cells: Per axis; 400 in one dimension and 100 in two by default.
         """
         low, high = to_open_box(box, self.dim)
-        return exit_time.exit_time(self, low, high, to_walls(walls, low, high, self.observations), num_cells)
+        inner = to_walls(walls, low, high, self.observations)
+        found = exit_time.exit_time(self, low, high, inner, num_cells)
+        again = self._each(lambda sde: exit_time.exit_time(sde, low, high, inner, num_cells))
+        return replace(found, drawn=again)
 
     def first_passage(
         self, start: float, level: float, *, walls: Box | None = None, num_cells: int | None = None
@@ -305,7 +310,10 @@ class Result(Judged, Forecasts):
         if self.observations is None and box is not None:
             num = nodes_per_axis(self.dim, _NODES, _MOST_NODES, _ALONE)
             nodes = regular_grid(*to_box(box, self.dim, None), num)
-        return readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
+        found = readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
+        if not self.has_posterior or self.observations is None:
+            return found
+        return with_intervals(found, self, self._draws("posterior", NUM_DRAWS, 0), self.observations)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the result into a new folder, without pickle; `fimsde.load` reads it.

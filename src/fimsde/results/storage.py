@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # needs torch, as all that reads or writes weights
 
 FORMAT_VERSION = 1  # a count: raised when versions before could not read what is written
 RESULT, OBSERVATIONS = "result.json", "observations.safetensors"
+_MOST_DRAWS = 10_000  # number of a draw in a file; by hand: all before it are made as well
 _PROBES = 16  # states at which the answers are remembered; by hand: enough to notice another model, few to store
 # of the size of the fields: other processors and libraries round differently, and a change of the model shows; by hand
 _SAME = 1e-3
@@ -49,7 +50,11 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
         "time_unit": result.time_unit,
     }
     files: dict[str, bytes] = {}
-    files |= _describe(result, record)
+    made = result if result.draw is None else result.draw.of
+    assert isinstance(made, Result), "results are drawn from results"
+    files |= _describe(made, record)
+    if result.draw is not None:
+        record |= {"draw": [result.draw.method, result.draw.seed, result.draw.index]}
     if isinstance(result.sde, CorrelatedSDE):
         record |= {"correlation": result.sde.rho.tolist()}
     x = _probes(observations)
@@ -111,6 +116,8 @@ def load(folder: str | Path, *, device: str = "cpu") -> Result:
         result = _made_again(folder, record, observations, device)
         if "correlation" in record:
             result = result.with_correlation(_to_correlation(folder, record["correlation"], observations.dim))
+        if "draw" in record:
+            result = _drawn_again(folder, record, result)
     _compare(result, answers)
     return result
 
@@ -143,6 +150,14 @@ def _made_again(folder: Path, record: dict[str, Any], observations: Observations
             return fit(observations, method, seed=seed)
         case _:
             raise CheckpointError(f"{folder / RESULT} describes no result that this fimsde knows. Estimate again.")
+
+
+def _drawn_again(folder: Path, record: dict[str, Any], result: Result) -> Result:
+    match record["draw"]:
+        case ["posterior" | "bootstrap" as method, int(seed), int(i)] if seed >= 0 and 0 <= i < _MOST_DRAWS:
+            return result.posterior(i + 1, seed, method=method)[i]
+        case _:
+            raise CheckpointError(f"{folder / RESULT} describes no draw that this fimsde knows. Estimate again.")
 
 
 def _model(folder: Path, device: str) -> "FIMSDE":

@@ -1,15 +1,17 @@
 """The case: an equation, its data, and what a filter makes of them. All verdicts look at one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg
 
+from fimsde.analysis.diagnosis.sizes import Sizes, find_sizes
+from fimsde.analysis.replay import Replay, replay_on
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, correlated_noise, fields
-from fimsde.filter.kalman import Innovations
+from fimsde.filter.kalman import Innovations, flow_around, run_filter
 from fimsde.filter.noise import FittedNoise, fit_noise
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step
@@ -18,6 +20,8 @@ _DRAWN = 20_000  # innovations drawn from the equation itself, about; by hand: f
 _TRIFLE = 0.01  # of the steps of the mean: innovations below it are errors of the fit that nobody sees; by hand
 _UNSEEN = 1e-3  # of the spread of the state, likewise; a step of noise is larger unless there are a million in a memory
 _SUBSTEPS = 8  # Euler steps per gap behind them; by hand: an eighth of the error of one
+_PAST = 5  # innovations by which one is predicted; by hand
+REPLICATES = 20  # data sets drawn from the equation: those that are shown beside the data
 
 Inside = Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]]
 
@@ -34,6 +38,8 @@ class Case:
         seed: Of all simulations.
         exact: Components whose steps the drift explains up to a trifle: there is nothing to judge, and their
             innovations count as zero.
+        sizes: By how much innovations are larger than expected, as far as the state explains it.
+        draws: Equations from the posterior, from which replicates are simulated; the equation itself if there are none.
     """
 
     sde: SDE
@@ -41,7 +47,9 @@ class Case:
     noise: FittedNoise
     inside: Inside
     seed: int
-    exact: tuple[int, ...] = ()
+    exact: tuple[int, ...]
+    sizes: Sizes
+    draws: Sequence[SDE] = ()
 
     @property
     def found(self) -> Innovations:
@@ -52,6 +60,33 @@ class Case:
     def z(self) -> Float64[Array, "n dim"]:
         """The innovations as standard normal numbers, if the equation is right."""
         return self.noise.innovations.values
+
+    @cached_property
+    def played(self) -> Replay:
+        """Data sets simulated from the equation, on the grid of the data and with their noise."""
+        return replay_on(self.draws or self.sde, self.observations, self.noise.std, REPLICATES, self.seed)
+
+    @cached_property
+    def redrawn(self) -> tuple[Innovations, ...]:
+        """What the filter makes of each of these data sets; of those that stay finite."""
+        found = []
+        for values in self.played.values:
+            if np.isfinite(values).all():
+                obs = replace(self.played.observed, values=values)
+                flow = flow_around(self.sde, obs, values)
+                if self.noise.std.any():
+                    flow = flow_around(self.sde, obs, run_filter(flow, obs, self.noise.std).mean)
+                found.append(run_filter(flow, obs, self.noise.std))
+        return tuple(found)
+
+    def corrected(self, statistic: Callable[[Innovations], float], expected: float) -> float:
+        """Bartlett's correction: by how much larger than expected a statistic is on data of the equation itself.
+
+        Laws of sums are limits; where the state wanders, or paths are short, replicates of the equation show how far
+        away the limit is. At least one.
+        """
+        drawn = [statistic(found) for found in self.redrawn]
+        return max(1.0, float(np.mean(drawn)) / expected) if drawn else 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,12 +147,53 @@ def fit_terms(z: Float64[Array, " n"], response: Float64[Array, "n terms"], besi
     return Term(coefficient, float(max(score @ coefficient, 0.0)))
 
 
-def make_case(sde: SDE, observations: Observations, inside: Inside, seed: int) -> Case:
-    """Fit the noise and filter."""
-    noise = fit_noise(sde, observations)
+def state_terms(state: Float64[Array, "n dim"], component: int) -> Float64[Array, "n terms"]:
+    """1, the component itself, all other components, products of two, and its cube: what a drift may have been.
+
+    Tests of a further term stand beside these, so that a drift that is a little off is no evidence for it.
+    """
+    x = (state - state.mean(axis=0)) / np.maximum(state.std(axis=0), 1e-300)
+    dim, own = x.shape[1], x[:, component]
+    others = [x[:, i] for i in range(dim) if i != component]
+    products = [x[:, i] * x[:, k] for i in range(dim) for k in range(i, dim)]
+    return np.stack([np.ones(len(x)), own, *others, *products, own**3], axis=1)
+
+
+def responses(found: Innovations, component: int, terms: Float64[Array, "n terms"]) -> Float64[Array, "n dim terms"]:
+    """What further terms in the drift of one component do to the innovations."""
+    inputs = np.zeros((len(terms), found.values.shape[1], terms.shape[1]))
+    inputs[:, component] = terms
+    return found.response(inputs)
+
+
+def without_memory(z: Float64[Array, " n"], joined: Bool[Array, " n"]) -> Float64[Array, " n"]:
+    """Innovations without what the last ones say about them.
+
+    Sizes of correlated numbers are correlated, too, and noise that swings back has a peak in its spectrum; what is left
+    here has neither.
+    """
+    past = np.zeros((len(z), _PAST))
+    whole = joined.copy()
+    for k in range(1, _PAST + 1):
+        past[k:, k - 1] = np.where(whole[k:], z[:-k], 0.0)
+        whole[1:] &= whole[:-1]
+    return z - past @ np.linalg.lstsq(past, z, rcond=None)[0]
+
+
+def make_case(
+    sde: SDE,
+    observations: Observations,
+    inside: Inside,
+    seed: int,
+    noise_std: Float64[Array, " dim"] | None = None,
+    draws: Sequence[SDE] = (),
+) -> Case:
+    """Filter with the noise, which is fitted unless it is known."""
+    noise = fit_noise(sde, observations, known=noise_std)
     moved = np.sqrt(np.mean((noise.innovations.steps.ahead - noise.innovations.steps.start) ** 2, axis=0))
     left = np.sqrt(np.mean((noise.innovations.plain * noise.innovations.std) ** 2, axis=0))
     exact = (left < _TRIFLE * moved) | (left < _UNSEEN * observations.values.std(axis=0))
     values = np.where(exact, 0.0, noise.innovations.values)
-    noise = replace(noise, innovations=replace(noise.innovations, values=values))
-    return Case(sde, observations, noise, inside, seed, tuple(np.flatnonzero(exact).tolist()))
+    sizes = find_sizes(values, noise.innovations.state)
+    noise = replace(noise, innovations=replace(noise.innovations, values=values / sizes.factor))
+    return Case(sde, observations, noise, inside, seed, tuple(np.flatnonzero(exact).tolist()), sizes, draws)

@@ -12,8 +12,8 @@ _TIME = ("season", "trend", "change of regime")
 EXPLAINS: dict[str, tuple[str, ...]] = {
     "resolution": ("outliers", "memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
     "outliers": ("memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
-    "season": ("second order", "memory", "volatility", "trend", "change of regime", "paths alike", *_TAILS, *_FIT),
-    "second order": ("memory", "volatility", *_TIME, "paths alike", *_TAILS, *_FIT),
+    "season": ("second order", "memory", "volatility", "change of regime", "paths alike", *_TAILS, *_FIT),
+    "second order": ("memory", "volatility", "trend", "change of regime", "paths alike", *_TAILS, *_FIT),
     "trend": ("change of regime", "memory", "paths alike", "sampling interval", *_FIT),
     "paths alike": ("memory", "volatility", *_TIME, *_TAILS, *_FIT),
     "change of regime": ("trend", "memory", "volatility", *_TAILS, *_FIT),

@@ -12,7 +12,7 @@ from fimsde.shapes import Array, Float64, Int
 _FEW, _VERY_FEW = 128, 64  # transitions: the smallest context of the paper's training, and half of it
 # of the variance of the state: what the noise adds in one gap. Nothing is left of where the state was; by hand
 _FAR_APART = 0.95
-_LOUD = 30.0  # times the deviation of a step: noise from which little is seen of single steps; by hand
+_LOUD = 0.5  # of the variance of a component: noise from which more is read of the instrument than of the state
 _COARSE, _VERY_COARSE = 1.0, 4.0  # resolution over the deviation of a step: rounding is 0.3 of it, or more; by hand
 _SAME = 1e-6  # of a resolution: how far values may be from its multiples; by hand: numbers of seven digits
 # robust deviations from what is expected: no normal record is long enough to show one; and of the one after it, once
@@ -34,18 +34,15 @@ def amount(obs: Observations) -> Verdict:
 def measurement_noise(case: Case) -> Verdict:
     """What the filter accounts for."""
     std, names = case.noise.std, case.names
-    step = np.sqrt(np.mean(np.diagonal(case.found.steps.covariance, axis1=1, axis2=2), axis=0))
-    share = std / step
-    worst = int(np.argmax(share))
+    p = float(case.noise.p_value.min()) if case.noise.p_value is not None else None
     if not std.any():
-        return Verdict(
-            "measurement noise", "good", 0.0, "the data show none.", "", "data", float(case.noise.p_value.min())
-        )
+        return Verdict("measurement noise", "good", 0.0, "the data show none.", "", "data", p)
+    share = std**2 / np.maximum(case.observations.values.var(axis=0), 1e-300)
+    worst = int(np.argmax(share))
     shown = ", ".join(f"{s:.2g} of {name}" for s, name in zip(std.tolist(), names, strict=True) if s > 0)
     loud = share[worst] > _LOUD
     sentence = f"measurement noise of {shown} (standard deviation), accounted for."
-    advice = "Single steps are lost in it: record longer." if loud else ""
-    p = float(case.noise.p_value.min())
+    advice = f"{share[worst]:.0%} of the variance of {names[worst]} are noise: record longer." if loud else ""
     return Verdict("measurement noise", "caution" if loud else "good", float(std[worst]), sentence, advice, "data", p)
 
 

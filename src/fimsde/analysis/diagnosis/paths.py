@@ -3,19 +3,18 @@
 dx = (f(x) + a_path) dt + ...
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from fimsde.analysis.diagnosis.case import Case
+from fimsde.analysis.diagnosis.case import Case, responses, state_terms
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
-from fimsde.analysis.replay import replay_on
-from fimsde.filter.kalman import Innovations, flow_around, run_filter
+from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Float64, Int
 
 _MOST_NAMED = 6  # paths in a sentence; by hand
-_REPLICATES = 8  # data sets drawn from the equation, whose mean chi-square is the standard; by hand: known to 10 %
+_FEWEST_REPLICATES = 5  # of which mean and variance are taken; by hand
 _FEWEST_STEPS = 10  # of a path whose mean square counts; by hand: its law is then near enough to a normal one
 # standard deviation of the drift between paths, as a share of the root mean square of the drift: less is no matter; by
 # hand. For the noise: standard deviation of its logarithm
@@ -45,62 +44,83 @@ def paths_alike(case: Case) -> Verdict:
 
 
 def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:
-    """p-value over components, scores of the paths in the worst one, and the spread of their drifts.
-
-    The score of a path is the sum of its innovations times what a constant further drift would add to each, over the
-    root of the sum of squares: standard normal if the path is like the others.
-    """
+    """p-value over components, scores of the paths in the worst one, and the spread of their drifts."""
     num, dim = case.observations.num_paths, case.z.shape[1]
     worst: tuple[float, Float64[Array, " paths"], float] = (1.0, np.zeros(num), 0.0)
     for j in range(dim):
-        z, size = _path_scores(case.found, j, num)
-        chi_square, freedom = float(z @ z), int((size > 0).sum()) - 2
-        p = min(1.0, dim * float(stats.chi2.sf(chi_square, max(freedom, 1))))
+        found = _own_constants(case.found, j, num)
+        chi_square, freedom = found.chi_square, float(max(int((found.size > 0).sum()) - 1, 1))
+        p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
         if p < FALSE_ALARM:  # the law of short paths, by the equation itself
-            chi_square /= _inflation(case, j, max(freedom, 1))
-            p = min(1.0, dim * float(stats.chi2.sf(chi_square, max(freedom, 1))))
+            drawn = np.array([_of(again, j) for again in case.redrawn])
+            p = min(1.0, dim * _chance(chi_square, freedom, drawn))
+            chi_square *= freedom / max(float(drawn.mean()), freedom) if len(drawn) else 1.0
         if p <= worst[0]:
-            excess = max(chi_square - freedom, 0.0) / max(float(size.sum()), 1e-300)  # variance of the drift
+            excess = max(chi_square - freedom, 0.0) / max(float(found.size.sum()), 1e-300)  # variance of the drift
             drift = (case.found.steps.ahead - case.found.steps.start)[:, j] / case.found.dtau
-            worst = (p, z, float(np.sqrt(excess / max(float(np.mean(drift**2)) + excess, 1e-300))))
+            share = float(np.sqrt(excess / max(float(np.mean(drift**2)) + excess, 1e-300)))
+            worst = (p, found.scores, share)
     return worst
 
 
-def _path_scores(found: Innovations, j: int, num: int) -> tuple[Float64[Array, " paths"], Float64[Array, " paths"]]:
-    """Scores of a constant in the drift of each path, beside a constant and a slope common to all; and their sizes."""
-    dim = found.values.shape[1]
-    terms = np.zeros((len(found.dtau), dim, 2))
-    terms[:, j, 0], terms[:, j, 1] = 1.0, found.state[:, j] - found.state[:, j].mean()
-    response = found.response(terms)
-    slope = response[:, :, 1] - response[:, :, 0] * _spread_out(response[:, :, 0], response[:, :, 1], found.path, num)
-    b = float((slope * found.values).sum()) / max(float((slope**2).sum()), 1e-300)
-    z = found.values - b * response[:, :, 1]
-    score = _per_path((response[:, :, 0] * z).sum(axis=1), found.path, num)
-    size = _per_path((response[:, :, 0] ** 2).sum(axis=1), found.path, num)
+@dataclass(frozen=True, eq=False)
+class _Constants:
+    """A constant in the drift of each path, beside terms in the state that are common to all.
+
+    Attributes:
+        chi_square: Wald's statistic that all constants are the same.
+        scores: Each constant against the mean of all, over its standard error; common terms are those within paths.
+        size: What the innovations of each path say about its constant: one over the variance.
+    """
+
+    chi_square: float
+    scores: Float64[Array, " paths"]
+    size: Float64[Array, " paths"]
+
+
+def _own_constants(found: Innovations, j: int, num: int) -> _Constants:
+    terms = state_terms(found.state, j)[:, : 1 + found.state.shape[1]]  # a path is too short to tell more of them
+    response = responses(found, j, terms)
+    path = np.repeat(found.path, response.shape[1])
+    one, others = response[:, :, 0].ravel(), response[:, :, 1:].reshape(len(path), -1)
+    z = found.values.ravel()
+    size = np.bincount(path, one**2, num)
+    within_z, within = (_within(part, one, path, size) for part in (z[:, None], others))
+    coefficient = np.linalg.lstsq(within, within_z[:, 0], rcond=1e-10)[0]
+    score = np.bincount(path, one * (z - others @ coefficient), num)
     shift = score.sum() / max(float(size.sum()), 1e-300)  # the mean of all paths is no difference
-    return np.divide(score - shift * size, np.sqrt(size), out=np.zeros(num), where=size > 0), size
+    scores = np.divide(score - shift * size, np.sqrt(size), out=np.zeros(num), where=size > 0)
+    return _Constants(float(scores @ scores), scores, size)
 
 
-def _spread_out(
-    one: Float64[Array, "n dim"], other: Float64[Array, "n dim"], path: Int[Array, " n"], num: int
-) -> Float64[Array, "n 1"]:
-    """Coefficient of one response in another, per path, at every step."""
-    share = _per_path((one * other).sum(axis=1), path, num)
-    size = _per_path((one**2).sum(axis=1), path, num)
-    return np.divide(share, size, out=np.zeros(num), where=size > 0)[path][:, None]
+def _within(
+    columns: Float64[Array, "n terms"],
+    one: Float64[Array, " n"],
+    path: Int[Array, " n"],
+    size: Float64[Array, " paths"],
+) -> Float64[Array, "n terms"]:
+    """Columns without what a constant of each path explains of them."""
+    share = np.stack([np.bincount(path, one * column, len(size)) for column in columns.T], axis=1)
+    mean = np.divide(share, size[:, None], out=np.zeros(share.shape), where=size[:, None] > 0)
+    return columns - one[:, None] * mean[path]
 
 
-def _inflation(case: Case, j: int, freedom: int) -> float:
-    """Mean chi-square of data drawn from the equation, per degree of freedom: slopes of short paths are biased."""
-    played = replay_on(case.sde, case.observations, case.noise.std, _REPLICATES, case.seed)
-    found = []
-    for values in played.values:
-        if np.isfinite(values).all():
-            obs = replace(played.observed, values=values)
-            again = run_filter(flow_around(case.sde, obs, values), obs, case.noise.std, case.noise.scale)
-            z, _ = _path_scores(again, j, obs.num_paths)
-            found.append(float(z @ z) / max(min(freedom, obs.num_paths - 2), 1))
-    return max(1.0, float(np.mean(found))) if found else 1.0
+def _of(found: Innovations, j: int) -> float:
+    """The chi-square of another data set."""
+    return _own_constants(found, j, len(found.path_starts) - 1).chi_square
+
+
+def _chance(chi_square: float, freedom: float, drawn: Float64[Array, " replicates"]) -> float:
+    """P(a larger statistic), by the law that has the mean and the variance of replicates of the equation.
+
+    Mean and variance of a chi-square are its degrees of freedom and twice these; it is never taken to be narrower than
+    the limit law. That the mean is one of some replicates makes it Fisher's law.
+    """
+    if len(drawn) < _FEWEST_REPLICATES:
+        return float(stats.chi2.sf(chi_square, freedom))
+    mean, variance = max(float(drawn.mean()), freedom), max(float(drawn.var(ddof=1)), 1e-300)
+    own = min(2 * mean**2 / variance, freedom)
+    return float(stats.f.sf(chi_square / mean, own, own * len(drawn)))
 
 
 def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:

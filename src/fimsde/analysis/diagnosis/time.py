@@ -1,34 +1,36 @@
-"""Does the equation change with time? A season, a trend, a change of regime: each a further term of the drift.
+"""Does the equation change with time? A trend, or a change of regime: each a further term of the drift.
 
-dx = (f(x) + a cos(2 pi t / period) + b sin(2 pi t / period)) dt + ...
 dx = (f(x) + b t) dt + ...
 dx = f_1(x) dt + ... before some time, f_2(x) dt + ... after it
+
+Both are tested beside all terms that the drift itself may have had, and chances are corrected by data drawn from the
+equation: a state that wanders has wider laws than the limits (Dickey and Fuller).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
+from scipy.ndimage import uniform_filter1d
 
-from fimsde.analysis.diagnosis.case import Case, fit_terms
+from fimsde.analysis.diagnosis.case import Case, fit_terms, responses, state_terms
+from fimsde.analysis.diagnosis.season import Season
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
-from fimsde.shapes import Array, Float64
+from fimsde.filter.kalman import Innovations
+from fimsde.shapes import Array, Float64, Int
 
-# by which scores of trends, and of changes, are divided: their laws have wider tails than the normal one if the state
-# itself wanders (Dickey and Fuller). Ratios of the 99.9 % quantiles for Brownian motion, the worst case, by simulation
-# of 3000 records: 1.32 and 1.14
-WANDERING, CHANGING = 1.35, 1.15
-_FEWEST_CYCLES = 3.0  # in the record: of fewer nobody knows that they come back; by hand
-# from and to how many resolved frequencies away is the background of a line; by hand: Hann's window spreads a line over
-# two on each side
-_BACKGROUND = (3, 15)
-_COLOURED = 1.5  # times the power of white noise: background from which it is estimated instead of known; by hand
-_NEIGHBOURS = 16  # independent ones among these: 24, of which Hann's window makes two out of three alike
-_POWERS = 4  # of the state, from the constant on, that are fitted beside a change: those of the bank
-_CUTS = 40  # candidates for the time of a change, between a tenth and nine tenths of the record; by hand
-_SHORTEST = 0.1
+_CUTS = 120  # candidates for the time of a change; by hand: it is then known to a hundredth of the record
+_SHORTEST = 0.1  # share of the record on either side of a change; by hand
+_FEWEST = 10  # steps, likewise
+_CUT_OFF = 4.0  # standard deviations: larger innovations count as these; one in 16 000 normal ones is
+_AROUND = 50  # steps before and after whose mean square is the size of a step; by hand: it is known to a tenth
+_LEAST_SIZE = 0.2  # of the expected one: bounds the weight of quiet times; by hand
+_LARGEST = 5.0  # likewise, where sizes are compared
 _LONG_RUN = 60  # steps over which a volatility may come and go; by hand
-_MOST_BINS = 2**18  # of time, in the periodogram: bounds memory; by hand
+_CHANGED = 2  # terms of the drift that may change: the constant, and the slope in the component itself
+# mean of the largest chi-square over 120 cuts with two degrees of freedom, by simulation of 12 000 Brownian bridges
+_MEAN_LARGEST = 6.05
 
 
 @dataclass(frozen=True)
@@ -37,37 +39,18 @@ class Found:
 
     Attributes:
         p_value: Over all components and candidates.
-        gain: In log-likelihood.
         component: Its number.
-        number: Period, slope or time.
+        number: Slope, or time.
     """
 
     p_value: float
-    gain: float
     component: int
     number: float
 
 
-def season(case: Case) -> Verdict:
-    """A line in the spectrum of the innovations."""
-    found = find_season(case)
-    shown = found.p_value < FALSE_ALARM
-    name = case.names[found.component]
-    sentence = (
-        f"{name} is driven with a period of {found.number:.4g}: p = {found.p_value:.1g}."
-        if shown
-        else f"no period stands out of the innovations, p = {found.p_value:.2g}."
-    )
-    advice = "Subtract the mean course over the period before estimating, or estimate each part of the period apart."
-    wider = "dx = (f(x) + a cos(2πt/T) + b sin(2πt/T)) dt + ... with a period T" if shown else ""
-    status: Status = "bad" if shown else "good"
-    number = found.number if shown else float("nan")
-    return Verdict("season", status, number, sentence, advice if shown else "", "class", found.p_value, wider)
-
-
-def trend(case: Case) -> Verdict:
-    """A drift that grows with time."""
-    found = find_trend(case)
+def trend(case: Case, season: Season) -> Verdict:
+    """A drift that grows with time, beside a season if there is one."""
+    found = find_trend(case, season.period if season.p_value < FALSE_ALARM else None)
     shown = found.p_value < FALSE_ALARM
     name = case.names[found.component]
     sentence = (
@@ -81,9 +64,21 @@ def trend(case: Case) -> Verdict:
     return Verdict("trend", status, found.number, sentence, advice if shown else "", "class", found.p_value, wider)
 
 
-def regime(case: Case) -> Verdict:
-    """Another drift, or other noise, from some time on."""
+def regime(case: Case, remembers: Callable[[Float64[Array, "n dim"]], bool], rival: float = 1.0) -> Verdict:
+    """Another drift, or other noise, from some time on.
+
+    Args:
+        case: The case.
+        remembers: Whether the sizes of innovations depend on sizes before. If they still do when the two parts are
+            brought to one size, the volatility comes and goes by itself, and one change does not explain it.
+        rival: p-value of steps that are too large, or of volatility. A drift that changes with less evidence than these
+            is one of their traces: they carry the state to where nothing is known.
+    """
     drift, noise = find_drift_change(case), find_noise_change(case)
+    if drift.p_value > rival:
+        drift = replace(drift, p_value=1.0)
+    if noise.p_value < FALSE_ALARM and remembers(_levelled(case, noise.number)):
+        noise = replace(noise, p_value=1.0)
     found = min(drift, noise, key=lambda f: f.p_value)
     p = min(1.0, 2 * found.p_value)
     shown = p < FALSE_ALARM
@@ -100,90 +95,87 @@ def regime(case: Case) -> Verdict:
     return Verdict("change of regime", status, number, sentence, advice if shown else "", "class", p, wider)
 
 
-def find_season(case: Case) -> Found:
-    """max over frequencies of abs(sum w z exp(2 pi i f t))² / sum w² z²: exponential for each, if nothing is periodic.
-
-    The background around a line is that of its neighbours if these are raised as well: noise may prefer a frequency
-    without keeping its phase, which is no season.
-    """
-    found = case.found
-    span = float(found.times.max() - found.times.min())
-    width = max(float(np.median(found.dtau)), span / _MOST_BINS)
-    bins = np.round((found.times - found.times.min()) / width).astype(np.int64)
-    num = int(bins.max()) + 1
-    size = 1 << (4 * num - 1).bit_length()  # twice as fine as resolved at least
-    frequency = np.fft.rfftfreq(size, width)
-    allowed = frequency * span >= _FEWEST_CYCLES
-    best = Found(1.0, 0.0, 0, float("nan"))
-    if not allowed.any():
-        return best
-    per_bin = size / num  # frequencies of the transform per resolved one
-    for j in range(case.z.shape[1]):
-        z = case.z[:, j] - case.z[:, j].mean()
-        window = 1 - np.cos(2 * np.pi * (bins + 0.5) / num)  # Hann's
-        power = np.abs(np.fft.rfft(np.bincount(bins, window * z, num), size)) ** 2
-        power /= max(float((window * z) @ (window * z)), 1e-300)
-        peak = int(np.argmax(np.where(allowed, power, 0.0)))
-        gain = float(power[peak])
-        chance = np.exp(-gain)
-        if (level := _background(power, peak, per_bin)) > _COLOURED:
-            gain /= level
-            chance = (1 + gain / _NEIGHBOURS) ** -_NEIGHBOURS  # Fisher's law: the level is a mean of so many
-        p = min(1.0, case.z.shape[1] * num * float(chance))
-        if p < best.p_value or best.gain == 0:
-            best = Found(p, gain, j, 1 / float(frequency[peak]))
-    return best
-
-
-def _background(power: Float64[Array, " frequencies"], peak: int, per_bin: float) -> float:
-    """Mean power of the neighbours of a line; that of white noise is one."""
-    near, far = (round(per_bin * k) for k in _BACKGROUND)
-    away = np.abs(np.arange(len(power)) - peak)
-    neighbours = power[(away >= near) & (away <= far)]
-    return float(neighbours.mean()) if len(neighbours) else 1.0
-
-
-def find_trend(case: Case) -> Found:
-    """b in the drift b t, beside changes of the constant and of the slope in the state."""
-    found, dim = case.found, case.z.shape[1]
-    middle, half = float(np.mean(found.times)), float(np.ptp(found.times)) / 2
-    best = Found(1.0, 0.0, 0, 0.0)
+def find_trend(case: Case, period: float | None = None) -> Found:
+    """b in the drift b t, beside all terms in the state, and beside a season of known period."""
+    dim = case.z.shape[1]
+    best = Found(1.0, 0, 0.0)
     for j in range(dim):
-        terms = np.zeros((len(found.dtau), dim, 3))
-        terms[:, j, 0], terms[:, j, 1] = 1.0, found.state[:, j] - found.state[:, j].mean()
-        terms[:, j, 2] = (found.times - middle) / max(half, 1e-300)
-        response = found.response(terms).reshape(-1, 3)
-        term = fit_terms(case.z.ravel(), response[:, 2:], response[:, :2])
-        p = min(1.0, dim * 2 * stats.norm.sf(np.sqrt(term.chi_square) / WANDERING))
+        slope, chi_square = _trend_of(case.found, j, period)
+        p = min(1.0, dim * float(stats.chi2.sf(chi_square, 1)))
+        if p < FALSE_ALARM:
+            wider = case.corrected(lambda found, j=j: _trend_of(found, j, period)[1], 1.0)  # type: ignore[misc]
+            p = min(1.0, dim * float(stats.chi2.sf(chi_square / wider, 1)))
         if p < best.p_value:
-            best = Found(p, term.chi_square / 2, j, float(term.coefficient[0]) / max(half, 1e-300))
+            best = Found(p, j, slope)
     return best
+
+
+def _trend_of(found: Innovations, component: int, period: float | None) -> tuple[float, float]:
+    """Slope b and its chi-square."""
+    half = max(float(np.ptp(found.times)) / 2, 1e-300)
+    later = (found.times - float(np.mean(found.times))) / half
+    terms = np.column_stack([later, state_terms(found.state, component)])
+    if period is not None:
+        turn = 2 * np.pi * found.times / period
+        terms = np.column_stack([terms, np.cos(turn), np.sin(turn)])
+    z, response = _steady(found, responses(found, component, terms))
+    response = response.reshape(-1, terms.shape[1])
+    term = fit_terms(z.ravel(), response[:, :1], response[:, 1:])
+    return float(term.coefficient[0]) / half, term.chi_square
 
 
 def find_drift_change(case: Case) -> Found:
-    """Another constant, or another slope in the state, from some time on: the largest of their scores."""
-    found, dim = case.found, case.z.shape[1]
+    """Another constant and another slope in the state from some time on."""
+    dim = case.z.shape[1]
+    best = Found(1.0, 0, float("nan"))
+    for j in range(dim):
+        time, chi_square = _change_of(case.found, j)
+        p = min(1.0, dim * chance_of_change(chi_square, _CHANGED))
+        if p < FALSE_ALARM:
+            wider = case.corrected(lambda found, j=j: _change_of(found, j)[1], _MEAN_LARGEST)  # type: ignore[misc]
+            p = min(1.0, dim * chance_of_change(chi_square / wider, _CHANGED))
+        if p < best.p_value:
+            best = Found(p, j, time)
+    return best
+
+
+def _change_of(found: Innovations, component: int) -> tuple[float, float]:
+    """The most likely time of a change, and the largest chi-square: score tests beside all terms in the state."""
     order = np.argsort(found.times, kind="stable")
     cuts = _cuts(found.times[order])
-    best = Found(1.0, 0.0, 0, float("nan"))
-    for j in range(dim):
-        x = (found.state[:, j] - found.state[:, j].mean()) / max(float(found.state[:, j].std()), 1e-300)
-        terms = np.zeros((len(found.dtau), dim, _POWERS))
-        terms[:, j] = x[:, None] ** np.arange(_POWERS)
-        response = found.response(terms)[order]  # (n, dim, powers)
-        moments = np.cumsum(np.einsum("ndk,ndl->nkl", response, response), axis=0)
-        inverse = np.linalg.pinv(moments[-1], rcond=1e-12)
-        fit = inverse @ np.einsum("ndk,nd->k", response, case.z[order])
-        scores = np.cumsum(np.einsum("ndk,nd->nk", response, case.z[order] - response @ fit), axis=0)
-        for cut in cuts:
-            before = moments[cut - 1]
-            spread = np.diagonal(before - before @ inverse @ before)[:2]
-            z = np.divide(scores[cut - 1, :2], np.sqrt(np.maximum(spread, 0)), out=np.zeros(2), where=spread > 0)
-            size = float(np.abs(z).max()) / CHANGING
-            p = min(1.0, dim * len(cuts) * 4 * float(stats.norm.sf(size)))
-            if p < best.p_value:
-                best = Found(p, size**2 / 2, j, float(found.times[order[cut]]))
-    return best
+    if not len(cuts):
+        return float("nan"), 0.0
+    z, response = _steady(found, responses(found, component, state_terms(found.state, component)))
+    z, response = z[order], response[order]  # (n, dim), (n, dim, terms)
+    flat = response.reshape(-1, response.shape[2])
+    fit = np.linalg.lstsq(flat, z.ravel(), rcond=1e-10)[0]
+    left = z - response @ fit
+    starts = np.concatenate([[0], cuts])
+    pieces = list(zip(starts, [*cuts, len(z)], strict=True))
+    moments = np.stack([np.tensordot(response[a:b], response[a:b], ((0, 1), (0, 1))) for a, b in pieces])
+    scores = np.stack([np.tensordot(response[a:b, :, :_CHANGED], left[a:b], ((0, 1), (0, 1))) for a, b in pieces])
+    before, score = np.cumsum(moments, axis=0)[:-1], np.cumsum(scores, axis=0)[:-1]
+    own = before[:, :_CHANGED, :]
+    inverse = np.linalg.pinv(moments.sum(axis=0), rcond=1e-10, hermitian=True)
+    spread = own[:, :, :_CHANGED] - own @ inverse @ np.swapaxes(own, 1, 2)
+    chi_square = np.einsum("ci,cij,cj->c", score, np.linalg.pinv(spread, rcond=1e-6, hermitian=True), score)
+    worst = int(np.argmax(chi_square))
+    return float(found.times[order[cuts[worst]]]), float(chi_square[worst])
+
+
+def chance_of_change(chi_square: float, freedom: int) -> float:
+    """P(the largest chi-square over all times of a change exceeds a number): Vostrikova's approximation (1981).
+
+    x^k exp(-x²/2) / (2^(k/2) Γ(k/2)) (L - k L / x² + 4 / x²),  x² the chi-square, L = 2 ln((1 - h) / h)
+
+    for k degrees of freedom and changes between the shares h and 1 - h of the record. An upper bound where it is small.
+    """
+    if chi_square <= freedom + 4:
+        return 1.0
+    log_range = 2 * np.log((1 - _SHORTEST) / _SHORTEST)
+    log_front = freedom / 2 * np.log(chi_square / 2) - chi_square / 2 - special.gammaln(freedom / 2)
+    times = log_range * (1 - freedom / chi_square) + 4 / chi_square
+    return min(1.0, float(np.exp(log_front) * times))
 
 
 def find_noise_change(case: Case) -> Found:
@@ -192,24 +184,41 @@ def find_noise_change(case: Case) -> Found:
     That spread is the one over long times, so that a volatility that comes and goes is no change.
     """
     order = np.argsort(case.found.times, kind="stable")
-    squares = np.minimum(case.z[order] ** 2, 25.0)  # single large steps are the business of other verdicts
+    squares = np.minimum(case.z[order] ** 2, _LARGEST**2)  # single large steps are the business of other verdicts
     n, dim = squares.shape
-    best = Found(1.0, 0.0, 0, float("nan"))
+    best = Found(1.0, 0, float("nan"))
     cuts = _cuts(case.found.times[order])
     for j in range(dim):
         total = np.cumsum(squares[:, j] - squares[:, j].mean())
-        if not cuts or not total.any():
+        if not len(cuts) or not total.any():
             continue
-        rows = np.array(cuts)
-        scores = total[rows - 1] / np.sqrt(rows * (n - rows) / n)
+        scores = total[cuts - 1] / np.sqrt(cuts * (n - cuts) / n)
         worst = int(np.argmax(np.abs(scores)))
         cut = cuts[worst]
         level = np.where(np.arange(n) < cut, squares[:cut, j].mean(), squares[cut:, j].mean())
-        z = abs(float(scores[worst])) / np.sqrt(_long_run_variance(squares[:, j] - level))
-        p = min(1.0, dim * len(cuts) * 2 * float(stats.norm.sf(z)))
+        chi_square = float(scores[worst]) ** 2 / _long_run_variance(squares[:, j] - level)
+        p = min(1.0, dim * chance_of_change(chi_square, 1))
         if p < best.p_value:
-            best = Found(p, z**2 / 2, j, float(case.found.times[order[cut]]))
+            best = Found(p, j, float(case.found.times[order[cut]]))
     return best
+
+
+def _levelled(case: Case, time: float) -> Float64[Array, "n dim"]:
+    """Innovations with the same mean square before and after a time."""
+    later = case.found.times >= time
+    squares = np.minimum(case.z**2, _LARGEST**2)
+    level = np.where(later[:, None], squares[later].mean(axis=0), squares[~later].mean(axis=0))
+    return case.z / np.sqrt(np.where(level > 0, level, 1.0))
+
+
+def _steady(found: Innovations, response: Float64[Array, "n dim terms"]) -> tuple[Array, Array]:
+    """Innovations and responses over the size of the innovations around them, single large ones cut off.
+
+    Jumps are no trend, and wild times say less about the drift than quiet ones.
+    """
+    z = np.clip(found.values, -_CUT_OFF, _CUT_OFF)
+    size = np.sqrt(np.maximum(uniform_filter1d(z**2, 2 * _AROUND + 1, axis=0, mode="nearest"), _LEAST_SIZE**2))
+    return z / size, response / size[:, :, None]
 
 
 def _long_run_variance(values: Float64[Array, " n"]) -> float:
@@ -222,8 +231,9 @@ def _long_run_variance(values: Float64[Array, " n"]) -> float:
     return max(total, variance, 1e-300)
 
 
-def _cuts(times: Float64[Array, " n"]) -> list[int]:
+def _cuts(times: Float64[Array, " n"]) -> Int[Array, " cuts"]:
     """Numbers of steps at which a change may have happened: some before, some after, and another time."""
     n = len(times)
-    rows = np.unique(np.linspace(_SHORTEST * n, (1 - _SHORTEST) * n, _CUTS).astype(int))
-    return [int(row) for row in rows if 10 <= row <= n - 10 and times[row] > times[row - 1]]
+    rows = np.unique(np.linspace(_SHORTEST * n, (1 - _SHORTEST) * n, _CUTS).astype(np.int64))
+    rows = rows[(rows >= _FEWEST) & (rows <= n - _FEWEST)]
+    return rows[times[rows] > times[rows - 1]]

@@ -100,8 +100,8 @@ def _line(verdict: Verdict) -> str:
     return f"[{verdict.status:7}] {verdict.name}: {verdict.sentence} {verdict.next_step}".rstrip()
 
 
-def status_of(p_value: float, size: float, visible: float, large: float) -> Status:
+def status_of(p_value: float, size: float, visible: float, large: float, level: float = FALSE_ALARM) -> Status:
     """Good unless the effect is both significant and visible; bad if it is large."""
-    if p_value >= FALSE_ALARM or size < visible:
+    if p_value >= level or size < visible:
         return "good"
     return "bad" if size >= large else "caution"

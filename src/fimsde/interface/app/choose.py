@@ -1,4 +1,4 @@
-"""The part of the page that asks what a table holds: what is guessed is shown, can be changed, and is asked about."""
+"""The part of the page that shows a table and asks what it holds: what is guessed is shown and can be changed."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,15 @@ import streamlit as st
 
 from fimsde.data.columns import Column, guess, objections
 from fimsde.data.headers import EXCEL, PARQUET
+from fimsde.interface.app import curves
 from fimsde.interface.app.show import plain
-from fimsde.interface.app.work import Upload
+from fimsde.interface.app.work import Look, Upload
 from fimsde.interface.cli.table import Columns
 from fimsde.plots import BandSettings
 
 NO_PATH, NO_CLOCK = "one path", "none: a constant gap"
-MOST = 3  # components of a state: what the bundled model reads, the paper's three
+MOST = 3  # components of a state: what the bundled estimator reads
+_ROWS = 200  # of the table that are shown; by hand: enough to scroll through
 _SEPARATORS = {"by its lines": None, "comma": ",", "semicolon": ";", "tab": "tab", "space": " "}
 _DECIMALS = {"by its cells": None, "point": ".", "comma": ","}
 _MISSING = {"refuse the table": "error", "leave the observation out": "drop"}
@@ -29,15 +31,21 @@ class _Format:
 
 def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
     """What is chosen, when the button is pressed."""
+    table = st.container()
     form = _format(upload)
-    looks = _looks(upload, form)
-    columns = _columns(looks, form)
-    with st.expander("Bands and seed"):
-        resamples = st.number_input("Times the data are drawn again for bands (0: no bands)", 0, 1000, 50)
+    look = _look(upload, form)
+    with table:
+        _show_table(upload, look)
+    columns = _columns(look.columns, form)
+    values = columns.value_names() or []
+    if values:
+        plot = curves.series(look.columns, columns.time, columns.path, values)
+        st.altair_chart(plot, width="stretch")
+    with st.popover("Bands and seed"):
+        resamples = st.number_input("Bootstrap resamples for bands (0: no bands)", 0, 1000, 50)
         level = st.slider("Level of the bands", 0.5, 0.99, 0.9)
         seed = st.number_input("Seed", 0, 2**31 - 1, 0)
-    values = columns.value_names() or []
-    doubts = objections(looks, columns.time, columns.path, values)
+    doubts = objections(look.columns, columns.time, columns.path, values)
     for doubt in doubts:
         st.warning(plain(doubt))
     is_meant = not doubts or st.checkbox("Yes, that is what I mean")
@@ -45,23 +53,31 @@ def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
     return (columns, BandSettings(float(level), int(resamples), int(seed))) if pressed else None
 
 
+def _show_table(upload: Upload, look: Look) -> None:
+    """The first rows, as they were read."""
+    rows, columns = look.frame.shape
+    shown = f"the first {_ROWS} of {rows} rows" if rows > _ROWS else f"{rows} rows"
+    st.caption(plain(f"{upload.name}: {shown}, {columns} columns"))
+    st.dataframe(look.frame.head(_ROWS), height=220, width="stretch", hide_index=True)
+
+
 def _format(upload: Upload) -> _Format:
     is_csv = not upload.name.lower().endswith((*PARQUET, *EXCEL))
-    with st.expander("How the file is written"):
+    with st.popover("How the file is written"):
         separator = _SEPARATORS[st.selectbox("Between the cells", _SEPARATORS)] if is_csv else None
         decimal = _DECIMALS[st.selectbox("Decimal sign", _DECIMALS)] if is_csv else None
         missing = _MISSING[st.selectbox("Empty cells", _MISSING)]
     return _Format(separator, decimal, missing)
 
 
-def _looks(upload: Upload, form: _Format) -> tuple[Column, ...]:
-    """The columns of the table, read once for each way of reading it."""
+def _look(upload: Upload, form: _Format) -> Look:
+    """The table, read once for each way of reading it."""
     key = upload, form.separator, form.decimal
     if st.session_state.get("looked_at") != key:
-        st.session_state["looks"] = upload.columns(form.separator, form.decimal)
+        st.session_state["look"] = upload.look(form.separator, form.decimal)
         st.session_state["looked_at"] = key
-    looks: tuple[Column, ...] = st.session_state["looks"]
-    return looks
+    look: Look = st.session_state["look"]
+    return look
 
 
 def _columns(looks: tuple[Column, ...], form: _Format) -> Columns:

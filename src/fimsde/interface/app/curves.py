@@ -1,5 +1,6 @@
-"""Drift and diffusion along one axis of the state space, to zoom into and to point at."""
+"""Charts to zoom into and to point at: the data, drift and diffusion along an axis, forecasts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -7,12 +8,14 @@ import numpy as np
 import pandas as pd
 
 from fimsde.analysis.box import to_box
+from fimsde.data.columns import Column
 from fimsde.plots import BandSettings, style
 from fimsde.plots.sections import WIDEN
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 _NODES = 121  # of a curve; by hand: smooth to the eye on the width of a page
+_PATHS, _POINTS = 5, 3000  # of the plot of the data; by hand: paths that can be told apart, points that fit a screen
 _TIPS = (
     ("x", "Q", "state"),
     ("value", "Q", "estimate"),
@@ -72,3 +75,48 @@ def _grey(rows: pd.DataFrame, title: str) -> Any:
     stretches = pd.DataFrame(style.unsupported(rows["x"].to_numpy(), inside), columns=["from", "to"], dtype=float)
     rectangles = alt.Chart(stretches).mark_rect(color=style.UNSUPPORTED, clip=True)
     return rectangles.encode(x=alt.X("from:Q", title=title), x2="to:Q")
+
+
+def series(columns: Sequence[Column], time: str | None, path: str | None, values: Sequence[str]) -> Any:
+    """The chosen columns against time, some rows of the first few paths: what the data look like."""
+    known = {column.name: column for column in columns}
+    groups = known[path].groups if path is not None else np.zeros(len(columns[0].order), int)
+    firsts = list(dict.fromkeys(groups.tolist()))[:_PATHS]
+    rows = np.flatnonzero(np.isin(groups, firsts))
+    rows = rows[:: -(-len(rows) // _POINTS)]
+    clock = known[time].order if time is not None else np.arange(len(groups), dtype=float)
+    is_date = time is not None and known[time].kind == "date"
+    shown = pd.to_datetime(clock[rows], unit="s") if is_date else clock[rows]
+    parts = [
+        pd.DataFrame({"time": shown, "value": known[name].order[rows], "path": groups[rows], "component": name})
+        for name in values
+    ]
+    title = time if time is not None else "row"
+    more = "" if len(set(groups.tolist())) <= _PATHS else f" (first {_PATHS} paths)"
+    panels = [
+        alt.Chart(part)
+        .mark_line(strokeWidth=1)
+        .encode(
+            x=alt.X("time:T" if is_date else "time:Q", title=f"{title}{more}", scale=alt.Scale(nice=False)),
+            y=alt.Y("value:Q", title=style.state_label(name).split("\n"), scale=alt.Scale(zero=False)),
+            color=alt.Color("path:N", legend=None, scale=alt.Scale(range=list(style.PALETTE))),
+        )
+        .properties(height=160, width="container")
+        for name, part in zip(values, parts, strict=True)
+    ]
+    return panels[0] if len(panels) == 1 else alt.vconcat(*panels)
+
+
+def forecast_chart(seen: pd.DataFrame, ahead: pd.DataFrame, name: str, time_title: str) -> Any:
+    """The end of the record and the law of what follows: median, and the middle half and nine tenths."""
+    rows = ahead[ahead["component"] == name]
+    along = alt.X("time:Q", title=time_title, scale=alt.Scale(zero=False, nice=False))
+    title = style.state_label(name)
+    base = alt.Chart(rows).encode(x=along)
+    wide = base.mark_area(color=style.SIMULATED, opacity=0.2).encode(
+        y=alt.Y("q0\\.05:Q", title=title, scale=alt.Scale(zero=False)), y2="q0\\.95:Q"
+    )
+    middle = base.mark_area(color=style.SIMULATED, opacity=0.3).encode(y="q0\\.25:Q", y2="q0\\.75:Q")
+    line = base.mark_line(color=style.SIMULATED).encode(y="q0\\.5:Q")
+    before = alt.Chart(seen).mark_line(color=style.OBSERVED, strokeWidth=1).encode(x=along, y="value:Q")
+    return alt.layer(wide, middle, line, before).properties(height=240)

@@ -1,17 +1,20 @@
 """The page of the app, run by streamlit from top to bottom whenever something is chosen."""
 
 import mimetypes
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import streamlit as st
 
 from fimsde.errors import FimsdeError
-from fimsde.interface.app import curves
+from fimsde.interface.app import ask, curves
 from fimsde.interface.app.choose import choose
 from fimsde.interface.app.show import plain, show_section
 from fimsde.interface.app.work import ARCHIVE, LARGEST, Finished, Upload, run
 from fimsde.interface.cli.demo import DATA, demo_table
+from fimsde.report.blocks import Section
 
+Sections = Mapping[str, Section]
 TYPES = ["csv", "txt", "tsv", "xlsx", "parquet", "pq"]
 
 
@@ -19,19 +22,20 @@ def main() -> None:
     """The whole page."""
     st.set_page_config("fimsde", layout="centered")
     st.header("The equation behind your time series")
-    st.markdown("A table in, drift and diffusion out: dx = f(x) dt + √g(x) dW. Everything stays on this machine.")
+    st.markdown("A table in, dx = f(x) dt + √g(x) dW out, with checks. Everything stays on this machine.")
     upload = _upload()
     if upload is None:
         return
     if st.session_state.get("upload") != upload:
         st.session_state.update(upload=upload, finished=None)
     try:
-        asked = choose(upload)
+        with st.expander("Your data", expanded=st.session_state["finished"] is None):  # folded: the answer is on top
+            asked = choose(upload)
         if asked is not None:
             shown = st.progress(0.0, "reading the table")
             st.session_state["finished"] = None
             st.session_state["finished"] = run(upload, *asked, shown.progress)
-            shown.empty()
+            st.rerun()
     except FimsdeError as error:
         st.error(plain(str(error)))
     if st.session_state["finished"] is not None:
@@ -52,23 +56,51 @@ def _upload() -> Upload | None:
 def _results(finished: Finished) -> None:
     for remark in finished.remarks:
         st.warning(plain(remark))
+    sections = {section.anchor: section for section in finished.page.sections}
+    st.subheader("The answer")
+    show_section(sections["answer"])
     with st.container(horizontal=True):
         _download(finished, "report.html", "Download the report")
         _download(finished, ARCHIVE, "Download everything")
-    light, *sections = finished.page.sections
-    show_section(light)
-    *tabs, files = st.tabs([*(section.anchor.capitalize() for section in sections), "Files"])
-    for tab, section in zip(tabs, sections, strict=True):
+    for (_, fill), tab in zip(TABS, st.tabs([label for label, _ in TABS]), strict=True):
         with tab:
-            st.subheader(section.title)
-            if section.anchor == "fields":
-                _curves(finished)
-            show_section(section)
-    with files:
+            fill(finished, sections)
+
+
+def _fields(finished: Finished, sections: Sections) -> None:
+    _curves(finished)
+    show_section(sections["fields"])
+
+
+def _dynamics(finished: Finished, sections: Sections) -> None:
+    for name in ("landscape", "equation"):
+        st.subheader(sections[name].title)
+        show_section(sections[name])
+
+
+def _checks(finished: Finished, sections: Sections) -> None:
+    for name in ("verdicts", "data"):
+        st.subheader(sections[name].title)
+        show_section(sections[name])
+
+
+def _simulation(finished: Finished, sections: Sections) -> None:
+    ask.forecast(finished)
+    st.subheader(sections["simulated"].title)
+    show_section(sections["simulated"])
+
+
+def _files(finished: Finished, sections: Sections) -> None:
+    with st.container(horizontal=True):
         for name in finished.files:
             _download(finished, name, name)
-        st.markdown("The same on the command line:")
-        st.code(finished.command, language=None, wrap_lines=True)
+    st.markdown("The same on the command line:")
+    st.code(finished.command, language=None, wrap_lines=True)
+    st.markdown("The same in Python:")
+    st.code(finished.script, language="python", wrap_lines=True)
+    for name in ("reproducibility", "citation"):
+        st.subheader(sections[name].title)
+        show_section(sections[name])
 
 
 def _download(finished: Finished, name: str, label: str) -> None:
@@ -91,6 +123,17 @@ def _curves(finished: Finished) -> None:
         for field, place in zip(("drift", "diffusion"), st.columns(2), strict=True):
             place.altair_chart(curves.chart(result, found, axis, field, component), width="stretch")
 
+
+TABS: tuple[tuple[str, Callable[[Finished, Sections], None]], ...] = (
+    ("Fields", _fields),
+    ("Dynamics", _dynamics),
+    ("Checks", _checks),
+    ("Simulation", _simulation),
+    ("Compare", lambda finished, sections: ask.comparison(finished)),
+    ("Exit times", lambda finished, sections: ask.exit_times(finished)),
+    ("Data sets", lambda finished, sections: ask.data_sets(finished)),
+    ("Files and code", _files),
+)
 
 if __name__ == "__main__":  # streamlit runs this file as a script
     main()

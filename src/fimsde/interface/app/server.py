@@ -29,8 +29,8 @@ OPTIONS = {  # of streamlit; none of them can be changed by its configuration fi
     "browser.serverAddress": ADDRESS,
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "viewer",
-    "theme.base": "light",
-    "theme.primaryColor": "#0072B2",
+    "theme.light.primaryColor": "#0072B2",  # light or dark as the browser asks; blues of Okabe and Ito's palette
+    "theme.dark.primaryColor": "#56B4E9",
 }
 _SCRIPT = Path(__file__).with_name("main.py")
 _OWN = re.compile(rf"({'|'.join(map(re.escape, NAMES))})(:\d+)?", re.IGNORECASE)  # any port: it may be forwarded

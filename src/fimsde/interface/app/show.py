@@ -4,7 +4,7 @@ import re
 
 import streamlit as st
 
-from fimsde.report.blocks import Block, Code, Formula, Image, Note, Paragraph, Section, TableBlock
+from fimsde.report.blocks import Block, Code, Image, Markup, Note, Paragraph, Section, TableBlock
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
 
@@ -33,11 +33,11 @@ def _show(block: Block) -> None:
                 st.caption(plain(caption))
         case Image():
             st.image(block.content, caption=plain(block.caption), width="stretch")
-        case Formula():
-            st.html(block.html)
         case Code(text, summary):
             with st.expander(summary or "Text"):
                 st.code(text, language=None)
+        case Markup():
+            st.html(block.html)
 
 
 def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> None:

@@ -8,23 +8,42 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
 
 from fimsde.data import tables
 from fimsde.data.columns import Column, look
 from fimsde.errors import FimsdeError, InvalidObservationsError
+from fimsde.interface.cli.sets import parts_of
 from fimsde.interface.cli.table import Columns, as_options, check_bands, join_names, read_table, to_separator
 from fimsde.plots import BandSettings
 from fimsde.report import Page
 from fimsde.report.folder import num_steps_of_folder, write_result
+from fimsde.report.many import Settings, estimate_many
 from fimsde.results.make import estimate
 from fimsde.results.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Progress = Callable[[float, str], object]
 ARCHIVE = "result.zip"
 LARGEST = 200  # megabytes of a table: streamlit's own limit
 _MEGABYTE = 2**20  # as streamlit counts
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A table before anything is estimated.
+
+    Attributes:
+        frame: Its rows.
+        columns: Its columns with what they look like.
+    """
+
+    frame: "pd.DataFrame"
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
@@ -34,14 +53,14 @@ class Upload:
     name: str
     content: bytes
 
-    def columns(self, separator: str | None, decimal: str | None) -> tuple[Column, ...]:
-        """The columns with what they look like."""
+    def look(self, separator: str | None, decimal: str | None) -> Look:
+        """The table and what its columns look like."""
         with _on_disk(self) as place:
             try:
                 table = tables.open_table(place.file, None, None, to_separator(separator), decimal)
                 if not len(table.frame):
                     raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
-                return look(table)
+                return Look(table.frame.to_pandas(), look(table))
             except InvalidObservationsError as error:
                 raise InvalidObservationsError(place.named(as_options(str(error)))) from error
 
@@ -57,6 +76,9 @@ class Finished:
         files: What `fimsde estimate` leaves in its folder, by name, and all of it in one archive.
         remarks: Warnings about the data.
         command: What does the same on the command line.
+        script: What does the same in Python.
+        upload, columns: What was estimated.
+        answers: To further questions, by their names: each is computed once.
     """
 
     result: Result
@@ -65,6 +87,10 @@ class Finished:
     files: dict[str, bytes]
     remarks: tuple[str, ...]
     command: str
+    script: str
+    upload: Upload
+    columns: Columns
+    answers: dict[str, Any] = field(default_factory=dict)
 
 
 def run(upload: Upload, columns: Columns, bands: BandSettings, progress: Progress) -> Finished:
@@ -90,7 +116,8 @@ def run(upload: Upload, columns: Columns, bands: BandSettings, progress: Progres
         files = {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
         files[ARCHIVE] = _zipped(folder)
     remarks = tuple(dict.fromkeys(place.named(str(w.message)) for w in caught))
-    return Finished(result, bands, page, files, remarks, command_line(upload.name, columns, bands))
+    command, script = command_line(upload.name, columns, bands), python_script(upload.name, columns, bands)
+    return Finished(result, bands, page, files, remarks, command, script, upload, columns)
 
 
 def command_line(name: str, columns: Columns, bands: BandSettings) -> str:
@@ -102,6 +129,49 @@ def command_line(name: str, columns: Columns, bands: BandSettings) -> str:
     given = {key: value for key, value in options.items() if value is not None and value != usual[key]}
     words = [word for key, value in given.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     return shlex.join(["fimsde", "estimate", name, *words])
+
+
+def python_script(name: str, columns: Columns, bands: BandSettings) -> str:
+    """The lines of Python that do the same."""
+    given = {f.name: getattr(columns, f.name) for f in fields(Columns)}
+    given["values"] = columns.value_names()
+    given["separator"] = to_separator(columns.separator)
+    options = [
+        f"{key}={value!r}" for key, value in given.items() if value is not None and value != getattr(Columns, key)
+    ]
+    usual = {f.name: f.default for f in fields(BandSettings)}
+    own = {f.name: getattr(bands, f.name) for f in fields(BandSettings)}
+    of_bands = [f"{key}={value!r}" for key, value in own.items() if value != usual[key]]
+    report = ", ".join(["'report.html'", *of_bands])
+    lines = [
+        "import fimsde",
+        "",
+        f"observations = fimsde.read({', '.join([repr(_plain_name(name)), *options])})",
+        "print(observations)",
+        "result = fimsde.estimate(observations)",
+        "print(result)",
+        f"result.report({report})",
+        "result.save('saved')",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def run_sets(upload: Upload, columns: Columns, by: str, seed: int, progress: Progress) -> "tuple[pd.DataFrame, bytes]":
+    """Estimate the parts of a table by one of its columns, as `fimsde estimate --by` does.
+
+    Returns:
+        The table that collects them, and all files in one archive.
+    """
+    with _on_disk(upload) as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            sets = parts_of(place.file, columns, by)
+            tell = _Counter(len(sets), progress)
+            folder = place.folder / "result"
+            found = estimate_many(sets, folder, Settings(seed=seed), progress=tell)
+        except FimsdeError as error:
+            raise type(error)(place.named(str(error))) from error
+        return found, _zipped(folder)
 
 
 class _Counter:

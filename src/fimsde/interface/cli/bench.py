@@ -10,6 +10,7 @@ import typer
 
 from fimsde.errors import ConfigError
 from fimsde.interface.cli.bench_ablation import ArmOptions, bench_arms
+from fimsde.interface.cli.bench_calibration import CalibrationOptions, bench_calibration
 from fimsde.interface.cli.bench_wide import WideOptions, bench_wide
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def bench(
         str,
         typer.Argument(
             help="canonical, lorenz, real-world, convergence, context-size, ablation, out-of-class; wide, gallery, "
-            "noisy-cubic, bursts or verdicts."
+            "noisy-cubic, bursts, verdicts or calibration."
         ),
     ],
     methods: Annotated[
@@ -65,6 +66,9 @@ def bench(
         Path | None, typer.Option("--tables", help="Folder for the tables as .md, .tex and .csv.")
     ] = None,
     figures_out: Annotated[Path | None, typer.Option("--figures", help="Folder for the figures.")] = None,
+    spread: Annotated[
+        Path | None, typer.Option(help="Of calibration: file for the factors that intervals would need.")
+    ] = None,
 ) -> None:
     """Measure estimators on an experiment of the paper, beside the published numbers, or on a suite, beside others.
 
@@ -101,8 +105,28 @@ def bench(
         return
     elif minutes or measure:
         raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
+    if experiment == "calibration":
+        refused = {"--iterations": iterations, "--adopt": adopt, "--figures": figures_out, "--methods": methods}
+        _refuse(experiment, refused | {"--workers": workers > 1, "--weights": weights, "--data": data})
+        sources = _words(systems) if systems else ["prior", "wide", "canonical"]
+        bench_calibration(
+            CalibrationOptions(
+                sources=sources,
+                families=_words(families),
+                out=out,
+                seed=seed,
+                draws=repetitions,
+                quick=quick,
+                summary=summary,
+                renew=renew,
+                as_json=as_json,
+                tables_out=tables_out,
+                spread=spread,
+            )
+        )
+        return
     if experiment == "verdicts":
-        _verdicts(out, seed, repetitions, quick=quick, as_json=as_json)
+        _verdicts(out, seed, repetitions, quick=quick, summary=summary, as_json=as_json)
         return
     if experiment in SUITES:
         refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
@@ -136,7 +160,7 @@ def bench(
         )
         return
     if experiment not in EXPERIMENTS:
-        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts"))
+        names = ", ".join((*EXPERIMENTS, *SUITES, "wide", "verdicts", "calibration"))
         raise ConfigError(f"unknown experiment {experiment!r}; choose from {names}.")
     chosen = named(
         _default_methods(experiment, bool(weights)) if methods is None else _words(methods),
@@ -190,18 +214,21 @@ def bench(
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
 
 
-def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, as_json: bool) -> None:
+def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, summary: bool, as_json: bool) -> None:
     """False alarms of the verdicts, and how often each way to be wrong is named."""
     from dataclasses import asdict
 
-    from fimsde.benchmark.verdicts import kinds, run, table
+    from fimsde.benchmark.verdicts.run import kinds, run
+    from fimsde.benchmark.verdicts.tables import table
     from fimsde.interface.cli.progress import bar
 
     found = []
     with bar(len(kinds(quick=quick)), "verdicts") as tell:
-        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick):
+        for kind, outcomes in run(out, seed=seed, repetitions=repetitions, quick=quick, compute=not summary):
             found.append((kind, outcomes))
             tell(kind.name)
+    if not found:
+        raise ConfigError(f"no stored outcomes of verdicts in {str(out)!r}; run it without --summary first.")
     cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
     typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
 

@@ -30,7 +30,7 @@ def estimate(
     origin: Annotated[
         str | None,
         typer.Option(
-            help="A special state (equilibrium, centre of symmetry), e.g. 0,0, or unknown; default: perhaps zero."
+            help="Known origin (equilibrium, centre of symmetry), e.g. 0,0, or unknown; default: perhaps zero."
         ),
     ] = None,
     report: Annotated[

@@ -49,8 +49,8 @@ def _installation() -> dict[str, Any]:
 
 
 def _data(observations: Any) -> dict[str, Any]:
+    from fimsde.data.health import health
     from fimsde.files.identities import data_hash
-    from fimsde.report.health import health
 
     found = health(observations)
     names = observations.names

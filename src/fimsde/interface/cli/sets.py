@@ -39,7 +39,7 @@ def estimate_sets(
         warnings.simplefilter("always")
         sets = {file.stem: table.read_table(file, columns) for file in files} if by is None else {}
         if by is not None:
-            sets = _parts(files[0], columns, by)
+            sets = parts_of(files[0], columns, by)
     if by is None and len(sets) < len(files):
         raise ConfigError("two of the files have the same name. Rename one: folders are called like the files.")
     for said in {str(w.message): w for w in caught}.values():  # once, though it be true of every file
@@ -68,7 +68,7 @@ def _check_by(files: Sequence[Path], columns: table.Columns, by: str) -> None:
         check_named(present, [by])
 
 
-def _parts(file: Path, columns: table.Columns, by: str) -> "dict[str, Observations]":
+def parts_of(file: Path, columns: table.Columns, by: str) -> "dict[str, Observations]":
     """The observations of every value of a column, in the order of their first rows."""
     stage(f"reading {file}")
     from fimsde.data.observations import read

@@ -37,7 +37,7 @@ Weights = Annotated[
     Path | None, typer.Option(help="Folder of a recognition model, or bundled; default: evidence, without a model.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
-Resamples = Annotated[int, typer.Option(help="Times the data are drawn again for the bands; 0: no bands.", min=0)]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for the bands; 0: no bands.", min=0)]
 Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what fimsde wrote under that name; all else stays.")

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fimsde.data.observations import Observations
-from fimsde.data.transitions import Transitions, to_transitions
 from fimsde.shapes import Array, Float64, Int
 
-_FEW = 128  # transitions: the smallest context models were trained on, the paper's
+_FEW = 128  # transitions: the smallest context of the paper's experiments
 _STANDING = 0.05  # share of steps without any movement that is worth a word; by hand: noise never stands still
 _FEW_VALUES = 50  # distinct values of a component: coarse; by hand
 _LONG = 5.0  # times the median gap; by hand: a hole, not an uneven clock
@@ -17,6 +16,26 @@ _LONG = 5.0  # times the median gap; by hand: a hole, not an uneven clock
 _TIED = 1e-6
 # robust standard deviations between a step and its neighbours; by hand: no normal record is long enough to show one
 _JUMP = 10.0
+
+
+@runtime_checkable
+class Seen(Protocol):
+    """What `Observations` hold; they print their health, so it cannot import them."""
+
+    @property
+    def values(self) -> Float64[Array, "points dim"]: ...
+
+    @property
+    def times(self) -> Float64[Array, " points"]: ...
+
+    @property
+    def path_starts(self) -> Int[Array, " paths_plus_1"]: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def time_unit(self) -> str | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +57,28 @@ class Health:
     remarks: tuple[str, ...]
 
 
-def health(observations: Observations) -> Health:
+def health(observations: Seen) -> Health:
     """Look at the data."""
-    steps = to_transitions(observations)
+    path = np.repeat(np.arange(len(observations.path_starts) - 1), np.diff(observations.path_starts))
+    inside = path[1:] == path[:-1]  # steps never lead from one path to the next
+    dy, dtau = np.diff(observations.values, axis=0)[inside], np.diff(observations.times)[inside]
     size = np.abs(observations.values).max(axis=0)
     size[size == 0] = 1.0
-    gaps = tuple(float(q) for q in np.quantile(steps.dtau, [0, 0.5, 1]))
+    gaps = tuple(float(q) for q in np.quantile(dtau, [0, 0.5, 1]))
     return Health(
         quantiles=np.quantile(observations.values, [0, 0.05, 0.5, 0.95, 1], axis=0),
         deviations=size * (observations.values / size).std(axis=0),  # squares of large numbers overflow
         gaps=gaps,  # type: ignore[arg-type]  # three quantiles
-        span=float(steps.dtau.sum()),
-        remarks=tuple(_remarks(observations, steps)),
+        span=float(dtau.sum()),
+        remarks=tuple(_remarks(observations, dy, dtau, path[:-1][inside])),
     )
 
 
-def _remarks(observations: Observations, steps: Transitions) -> Iterator[str]:
-    dy, dtau = steps.dy, steps.dtau
+def _remarks(
+    observations: Seen, dy: Float64[Array, "n dim"], dtau: Float64[Array, " n"], path: Int[Array, " n"]
+) -> Iterator[str]:
     if len(dy) < _FEW:
-        yield f"{len(dy)} transitions are few: models were trained on {_FEW} and more, so expect a rough estimate."
+        yield f"{len(dy)} steps between observations are few: expect a rough estimate with wide bands."
     typical = float(np.median(dtau))
     long = int(np.sum(dtau > _LONG * typical))
     if long:
@@ -76,7 +98,7 @@ def _remarks(observations: Observations, steps: Transitions) -> Iterator[str]:
         distinct = len(np.unique(values))
         if distinct < min(_FEW_VALUES, len(values) // 2):
             yield f"{name}: only {distinct} distinct values, so steps are rounded and the diffusion suffers."
-        jumps = _num_jumps(move / np.sqrt(dtau), steps.path)
+        jumps = _num_jumps(move / np.sqrt(dtau), path)
         if jumps:
             yield (
                 f"{name}: {jumps} steps differ from their neighbours by more than {_JUMP:g} robust standard "

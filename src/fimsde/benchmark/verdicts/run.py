@@ -7,20 +7,26 @@ where it stopped.
 import json
 import time
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from fimsde.analysis.check import Checks
-from fimsde.benchmark.verdict_data import CELLS, ROWS, Cell, Row, right_class
+from fimsde.benchmark.verdicts.right import CELLS, Cell, Right, right_class
+from fimsde.benchmark.verdicts.wrong import ROWS, Row
 from fimsde.data.observations import Observations
-from fimsde.errors import DatasetError, DataWarning
+from fimsde.errors import DatasetError, DataWarning, FimsdeError
 from fimsde.files.write import write_file
-from fimsde.results.make import estimate
+from fimsde.filter.kalman import innovations
+from fimsde.results.make import fit
 
 FOLDER = "verdicts"
-REPETITIONS, QUICK = 100, 2  # data sets of each kind: the number that the bars speak of, and enough to see that it runs
+METHOD = "evidence"  # whose results are checked
+# data sets: of each cell (1000 in all), of each row at its largest strength (the number of the bars) and at others
+REPETITIONS, STRONG, WEAK = 125, 100, 40
+QUICK = 2  # of each kind: enough to see that it runs
 _QUICK_CELLS, _QUICK_EVERY = (0, 4), 3  # which cells, and every how many rows, are in the small version
 
 
@@ -30,10 +36,13 @@ class Outcome:
 
     Attributes:
         seed: Of the data.
-        status: The overall light.
+        status: The overall light; "none" if there was no estimate.
         causes: Names of the causes, the first one first.
         doubts: Names of all verdicts that are not good.
         cpu_seconds: Of the check alone.
+        lost: By how much the true equation predicts the data better than the estimate, in nats per step and component;
+            None where there is no true equation of the class.
+        numbers: Of the verdicts that are causes: a period, a time, a rate.
     """
 
     seed: int
@@ -41,6 +50,8 @@ class Outcome:
     causes: tuple[str, ...]
     doubts: tuple[str, ...]
     cpu_seconds: float
+    lost: float | None = None
+    numbers: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +67,15 @@ class Kind:
         """For tables, and for the name of the file."""
         return str(self.cell) if self.row is None else f"{self.row.name}: {self.strength:g} {self.row.unit}"
 
-    def data(self, seed: int) -> Observations:
-        """The data of a seed."""
+    @property
+    def repetitions(self) -> int:
+        """Data sets in a report."""
+        if self.row is None:
+            return REPETITIONS
+        return STRONG if self.strength == self.row.strengths[2] else WEAK
+
+    def data(self, seed: int) -> Right | Observations:
+        """The data of a seed; with the truth if they are of the right class."""
         if self.row is not None:
             return self.row.make(self.strength, seed)
         assert self.cell is not None
@@ -65,15 +83,16 @@ class Kind:
 
 
 def kinds(*, quick: bool = False) -> list[Kind]:
-    """All cells, then all rows with three strengths each; a few of them if it is to be quick."""
+    """All cells, then all rows with three strengths each, the largest first; a few of them if it is to be quick."""
     cells = [CELLS[k] for k in _QUICK_CELLS] if quick else list(CELLS)
     rows = ROWS[::_QUICK_EVERY] if quick else ROWS
-    strong = [Kind(row=row, strength=s) for row in rows for s in (row.strengths[2:] if quick else row.strengths)]
-    return [*(Kind(cell=cell) for cell in cells), *strong]
+    strong = [Kind(row=row, strength=row.strengths[2]) for row in rows]
+    weaker = [] if quick else [Kind(row=row, strength=row.strengths[k]) for k in (1, 0) for row in rows]
+    return [*(Kind(cell=cell) for cell in cells), *strong, *weaker]
 
 
 def run(
-    out: str | Path, *, seed: int = 0, repetitions: int | None = None, quick: bool = False
+    out: str | Path, *, seed: int = 0, repetitions: int | None = None, quick: bool = False, compute: bool = True
 ) -> Iterator[tuple[Kind, list[Outcome]]]:
     """Check estimates of all kinds of data; what is stored is not computed again.
 
@@ -82,16 +101,18 @@ def run(
         seed: Data set i of every kind has the seed 10000 * seed + i.
         repetitions: Data sets of each kind.
         quick: A small version.
+        compute: Whether what is missing is computed; else it is left out.
     """
-    num = repetitions or (QUICK if quick else REPETITIONS)
     for kind in kinds(quick=quick):
+        num = repetitions or (QUICK if quick else kind.repetitions)
         file = Path(out) / FOLDER / f"{seed}-{_file_name(kind)}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
         done = read(file)
-        for i in range(len(done), num):
+        for i in range(len(done), num if compute else 0):
+            file.parent.mkdir(parents=True, exist_ok=True)
             done.append(judge(kind, 10_000 * seed + i))
             write_file(file, json.dumps([asdict(outcome) for outcome in done], indent=0).encode())
-        yield kind, done[:num]
+        if done:
+            yield kind, done[:num]
 
 
 def read(file: Path) -> list[Outcome]:
@@ -100,45 +121,34 @@ def read(file: Path) -> list[Outcome]:
         return []
     try:
         stored = json.loads(file.read_text())
-        return [Outcome(**{**o, "causes": tuple(o["causes"]), "doubts": tuple(o["doubts"])}) for o in stored]
+        tuples = ("causes", "doubts", "numbers")
+        return [Outcome(**{**o, **{name: tuple(o[name]) for name in tuples}}) for o in stored]
     except (ValueError, TypeError, KeyError) as error:
         raise DatasetError(f"{file} holds no outcomes of verdicts: {error}. Remove it.") from error
 
 
 def judge(kind: Kind, seed: int) -> Outcome:
     """Estimate and check one data set."""
+    made = kind.data(seed)
+    obs = made.observations if isinstance(made, Right) else made
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        result = estimate(kind.data(seed))
+        try:
+            result = fit(obs, METHOD)
+        except (FimsdeError, np.linalg.LinAlgError, ValueError):
+            return Outcome(seed, "none", (), (), 0.0)
         before = time.process_time()
         checks: Checks = result.check()
+        seconds = time.process_time() - before
+        lost = None
+        if isinstance(made, Right):
+            truth = float(innovations(made.truth, obs, made.noise_std).likelihood.sum())
+            lost = (truth - result.log_likelihood(obs)) / (obs.num_transitions * obs.dim)
     doubts = tuple(v.name for v in checks if v.status != "good")
+    numbers = tuple(float(v.number) if np.isfinite(v.number) else None for v in checks.causes)
     causes = tuple(v.name for v in checks.causes)
-    return Outcome(seed, checks.status, causes, doubts, time.process_time() - before)
-
-
-def table(found: Sequence[tuple[Kind, list[Outcome]]]) -> str:
-    """Two tables in Markdown: false alarms with the verdicts that raised them, and rates of naming."""
-    lines = ["| right class | data sets | light not good | verdicts that are causes | CPU s |", "|---|--:|--:|---|--:|"]
-    for kind, outcomes in found:
-        if kind.row is None:
-            counts = Counter(name for o in outcomes for name in o.causes)
-            named = ", ".join(f"{name} {num}" for name, num in counts.most_common()) or "none"
-            lost = sum(o.status != "good" for o in outcomes)
-            lines.append(f"| {kind.name} | {len(outcomes)} | {lost / len(outcomes):.1%} | {named} | {_cpu(outcomes)} |")
-    lines += ["", "| wrong class | data sets | named | first | CPU s |", "|---|--:|--:|--:|--:|"]
-    for kind, outcomes in found:
-        if kind.row is not None:
-            wanted = set(kind.row.verdicts)
-            named_share = sum(bool(wanted & set(o.causes)) for o in outcomes) / len(outcomes)
-            first = sum(bool(o.causes) and o.causes[0] in wanted for o in outcomes) / len(outcomes)
-            lines.append(f"| {kind.name} | {len(outcomes)} | {named_share:.0%} | {first:.0%} | {_cpu(outcomes)} |")
-    return "\n".join(lines)
-
-
-def _cpu(outcomes: Sequence[Outcome]) -> str:
-    times = sorted(o.cpu_seconds for o in outcomes)
-    return f"{times[len(times) // 2]:.2f}"
+    lost = lost if lost is not None and np.isfinite(lost) else None
+    return Outcome(seed, checks.status, causes, doubts, round(seconds, 3), lost, numbers)
 
 
 def _file_name(kind: Kind) -> str:

@@ -1,0 +1,1 @@
+"""`fimsde bench calibration`: how often intervals of the posterior hold the truth."""

@@ -1,0 +1,277 @@
+"""Ensemble: equations drawn from the posterior, in the units of the data, evaluated together or one by one."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from fimsde.data.normalise import Normaliser
+from fimsde.equations.sde import Fields
+from fimsde.evidence.basis import Basis
+from fimsde.evidence.draws import CoefficientDraws, draw_coefficients, within
+from fimsde.evidence.frame import Frame
+from fimsde.evidence.infer import Inference
+from fimsde.evidence.noise_draws import draw_noise
+from fimsde.evidence.spread import spread_factors
+from fimsde.shapes import Array, Float, Float64, Int
+
+_WAVES = 32  # of a random function beyond the nodes; by hand: values are then nearly normal
+_DRIFT, _RATE, _NOISE, _BEYOND = range(4)  # purposes: each has random numbers of its own
+_LEAST = 1e-3  # of the floor of g: draws stay positive, so that densities and exit times exist; by hand
+_INSIDE = 1e-9  # by which B-splines may miss their sum, one, inside the grid
+
+
+@dataclass(frozen=True, eq=False)
+class FieldDraws:
+    """Functions f_i(x) = sum_k b_ik φ_k(x), and beyond the nodes of the grid a random process for what is not known.
+
+    There B-splines end. A process of length l and size s that is h at the nearest node has the mean square
+    k² h² + (1 - k²) s² at a distance d from it, with k = exp(-d² / 2 l²): what the splines leave of it, 1 - (sum φ)²,
+    is added as a random function of that mean square. So functions spread the more the farther data are away.
+
+    Attributes:
+        basis: Of the coefficients.
+        drawn: Coefficients, sizes and lengths.
+        waves, phases: Of the random functions, cos(w' x / length + phase).
+    """
+
+    basis: Basis
+    drawn: CoefficientDraws
+    waves: Float64[Array, "draws dim waves axes"]
+    phases: Float64[Array, "draws dim waves"]
+
+    @staticmethod
+    def make(basis: Basis, drawn: CoefficientDraws, stream: tuple[int, ...]) -> "FieldDraws":
+        """With random functions of their own for every draw and component."""
+        num, _, dim = drawn.coefficients.shape
+        waves, phases = np.empty((num, dim, _WAVES, dim)), np.empty((num, dim, _WAVES))
+        for i in range(num):
+            rng = np.random.default_rng([*stream, i])
+            waves[i] = rng.standard_normal((dim, _WAVES, dim))
+            phases[i] = rng.uniform(0.0, 2.0 * np.pi, (dim, _WAVES))
+        return FieldDraws(basis, drawn, waves, phases)
+
+    def __len__(self) -> int:
+        return len(self.drawn.coefficients)
+
+    def at(self, x: Float64[Array, "queries dim"]) -> Float64[Array, "draws queries dim"]:
+        """All functions at the same locations."""
+        features = self.basis.features(x)
+        num, size, dim = self.drawn.coefficients.shape
+        flat = features @ np.moveaxis(self.drawn.coefficients, 0, 1).reshape(size, num * dim)
+        values = np.moveaxis(flat.reshape(len(x), num, dim), 0, 1)
+        same = (np.broadcast_to(part, (num, *part.shape)) for part in (x, features))
+        return values + self._beyond(*same)
+
+    def at_own(self, x: Float64[Array, "draws queries dim"]) -> Float64[Array, "draws queries dim"]:
+        """Every function at locations of its own."""
+        num, queries, dim = x.shape
+        features = self.basis.features(x.reshape(-1, dim)).reshape(num, queries, -1)
+        return features @ self.drawn.coefficients + self._beyond(x, features)
+
+    def only(self, i: int) -> "FieldDraws":
+        """One of the draws."""
+        part = slice(i, i + 1)
+        return FieldDraws(self.basis, self.drawn.only(i), self.waves[part], self.phases[part])
+
+    def first(self, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """The first function, compiled: simulations ask for one draw thousands of times."""
+        values = self.basis.field(np.ascontiguousarray(self.drawn.coefficients[0]), x)
+        if not self.drawn.size[0].any():
+            return values
+        return values + self._beyond(x[None], self.basis.features(x)[None])[0]
+
+    def _beyond(
+        self, x: Float64[Array, "draws queries dim"], features: Float64[Array, "draws queries size"]
+    ) -> Float64[Array, "draws queries dim"]:
+        """What the process adds where B-splines do not add up to one; zero for polynomials."""
+        out = np.zeros(x.shape)
+        grid, terms = self.basis.grid, self.basis.num_terms
+        is_smooth = (self.drawn.size > 0).any(axis=1)
+        if grid is None or not is_smooth.any():
+            return out
+        known = np.minimum(features[..., terms:].sum(axis=-1), 1.0)
+        rows, columns = np.nonzero(np.asarray(known < 1.0 - _INSIDE) & np.asarray(is_smooth)[:, None])
+        if not len(rows):
+            return out
+        places = x[rows, columns]
+        away = np.stack([((place - grid.places) ** 2).sum(axis=1) for place in places])  # (some, nodes)
+        nearest = away.argmin(axis=1)
+        length, size = self.drawn.length[rows], self.drawn.size[rows]  # (some, dim)
+        kept = np.exp(-away[np.arange(len(rows)), nearest, None] / length**2)
+        there = self.drawn.coefficients[rows, terms + nearest]  # (some, dim)
+        left = 1.0 - known[rows, columns, None] ** 2
+        turn = np.einsum("sdwa,sa->sdw", self.waves[rows], places) / length[..., None] + self.phases[rows]
+        random = np.sqrt(2.0 / _WAVES) * np.cos(turn).sum(axis=-1)
+        spread = np.where(size > 0, np.sqrt(left * (kept * there**2 + (1.0 - kept) * size**2)), 0.0)
+        out[rows, columns] = spread * random
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Equations dx = f_i dt + diag(sqrt(g_i)) dW, each a draw of drift, diffusion and noise from the posterior.
+
+    A draw of g deviates from the mean m in proportion, m exp(u) with u = (g_i - m) / m, and in a straight line beyond
+    u = 1: it is positive, and skewed as laws of variances are. Below the floor of the estimate data do not tell how
+    small g is: there it is a share of the floor, another one in every draw. Fields are constant outside the box, as
+    those of the estimate.
+
+    Attributes:
+        drifts, rates: Draws of f and g, normalised.
+        noise: Draws of the variance of the measurement noise, normalised.
+        rate: Coefficients of the mean of g.
+        floor: Of g, normalised: what is smaller cannot be told from it.
+        shares: Of the floor, where g is smaller.
+        normaliser: From the units of the data to normalised coordinates.
+        frame: From these to those of the inference, in which draws are.
+        box: Corners beyond which fields are constant, normalised.
+    """
+
+    drifts: FieldDraws = field(repr=False)
+    rates: FieldDraws = field(repr=False)
+    noise: Float64[Array, "draws dim"] = field(repr=False)
+    rate: Float64[Array, "size dim"] = field(repr=False)
+    floor: Float64[Array, " dim"] = field(repr=False)
+    shares: Float64[Array, "draws dim"] = field(repr=False)
+    normaliser: Normaliser = field(repr=False)
+    frame: Frame = field(repr=False)
+    box: Float64[Array, "2 dim"] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.drifts)
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return len(self.floor)
+
+    @property
+    def noise_std(self) -> Float64[Array, "draws dim"]:
+        """Standard deviation of the measurement noise in every draw, in the units of the data."""
+        return self.normaliser.scale * np.sqrt(self.frame.undo_sizes(self.noise))
+
+    def fields(self, x: Float[Array, "queries dim"]) -> tuple[Array, Array]:
+        """Drift and diffusion of all draws at the same locations: two arrays (draws, queries, dim)."""
+        z = self._held(x)
+        return self._drift(self.drifts.at(z)), self._diffusion(z, self.rates.at(z), self.shares)
+
+    def fields_own(self, x: Float[Array, "draws queries dim"]) -> tuple[Array, Array]:
+        """Drift and diffusion of every draw at locations of its own."""
+        z = self._held(x)
+        return self._drift(self.drifts.at_own(z)), self._diffusion(z, self.rates.at_own(z), self.shares)
+
+    def drift_own(self, x: Float[Array, "draws queries dim"]) -> Float64[Array, "draws queries dim"]:
+        """Drift of every draw at locations of its own."""
+        return self._drift(self.drifts.at_own(self._held(x)))
+
+    def term_probabilities(
+        self, which: Literal["drift", "rate"], exponents: Int[Array, "terms dim"], *, around_zero: bool
+    ) -> Float64[Array, "dim terms"]:
+        """Share of the draws with each monomial, of those that are polynomials; NaN if none is.
+
+        Args:
+            which: Drift or variance rate.
+            exponents: Of the monomials, in the order of the components of the data.
+            around_zero: Whether they are monomials of x itself, not of x - o.
+        """
+        field = self.drifts if which == "drift" else self.rates
+        known, terms = field.basis.exponents, field.drawn.terms
+        if not around_zero:
+            terms = np.stack([within(known, terms[..., c]) for c in range(self.dim)], axis=-1)
+        places = {tuple(e): k for k, e in enumerate(known.tolist())}
+        out = np.zeros((self.dim, len(exponents)))
+        for c in range(self.dim):
+            polynomial = field.drawn.size[:, c] == 0
+            for t, e in enumerate(exponents[:, self.frame.order].tolist()):
+                there = terms[polynomial, places[tuple(e)], c] if tuple(e) in places else np.zeros(polynomial.sum())
+                out[c, t] = there.mean() if len(there) else np.nan
+        return self.frame.undo_sizes(out.T).T
+
+    def __getitem__(self, i: int) -> "DrawnSDE":
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"draw {i} of {len(self)}")
+        return DrawnSDE(self, i % len(self))
+
+    @property
+    def least_diffusion(self) -> Float64[Array, " dim"]:
+        """Smallest diffusion that the data can tell from none, per component."""
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(self.floor)))
+
+    def _drift(self, f: Float64[Array, "*lead dim"]) -> Float64[Array, "*lead dim"]:
+        return self.normaliser.undo_drift(self.frame.undo_states(f))
+
+    def _diffusion(
+        self,
+        z: Float64[Array, "*lead dim"],
+        g: Float64[Array, "draws queries dim"],
+        shares: Float64[Array, "draws dim"],
+    ) -> Float64[Array, "draws queries dim"]:
+        mean = self.rates.basis.field(self.rate, z.reshape(-1, self.dim)).reshape(z.shape)
+        mean = np.maximum(mean, self.floor)
+        away = g / mean - 1.0
+        positive = mean * (np.exp(np.minimum(away, 1.0)) + np.e * np.maximum(away - 1.0, 0.0))
+        positive = np.where(positive < self.floor, self.floor * shares[:, None], positive)
+        return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(positive)))
+
+    def _held(self, x: Float[Array, "*lead dim"]) -> Float64[Array, "*lead dim"]:
+        return self.frame.states(np.clip(self.normaliser.states(np.asarray(x, np.float64)), *self.box))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSDE:
+    """One equation of an ensemble."""
+
+    ensemble: Ensemble = field(repr=False)
+    index: int
+
+    @property
+    def dim(self) -> int:
+        """State dimension."""
+        return self.ensemble.dim
+
+    @property
+    def noise_std(self) -> Float64[Array, " dim"]:
+        """Standard deviation of the measurement noise in this draw."""
+        return self.ensemble.noise_std[self.index]
+
+    @cached_property
+    def _parts(self) -> tuple[FieldDraws, FieldDraws]:
+        both = self.ensemble.drifts, self.ensemble.rates
+        return both[0].only(self.index), both[1].only(self.index)
+
+    def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Drift f, state per time."""
+        held = self.ensemble._held(x)
+        return self.ensemble._drift(self._parts[0].first(held))
+
+    def diffusion(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
+        """Diffusion sqrt(g), state per square root of time."""
+        held = self.ensemble._held(x)
+        g = self._parts[1].first(held)
+        return self.ensemble._diffusion(held, g[None], self.ensemble.shares[self.index, None])[0]
+
+    def fields(self, x: Float[Array, "queries dim"]) -> Fields:
+        """Drift and diffusion at once; NaN where x is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a path on its way to infinity
+            return self.drift(x), self.diffusion(x)
+
+
+def draw_ensemble(
+    inference: Inference, normaliser: Normaliser, frame: Frame, box: Float64[Array, "2 dim"], num: int, seed: int
+) -> Ensemble:
+    """Equations drawn from what was learnt, spread as calibration asks for; draw i is a function of (seed, i)."""
+    equation, dim = inference.equation, len(inference.equation.floor)
+    fields = []
+    parts = (inference.drift, equation.drift), (inference.rate, equation.rate)
+    for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, spread_factors(inference), strict=True):
+        drawn = draw_coefficients(weighed, num, (seed, purpose))
+        drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
+        drawn = drawn.spread(mean, factor)
+        fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
+    chances = np.stack([np.random.default_rng([seed, _NOISE, i]).random((dim, 3)) for i in range(num)])
+    noise, change = draw_noise(inference, fields[1].drawn.coefficients, chances[..., :2])
+    fields[1].drawn.coefficients[:, 0] += change
+    shares = np.maximum(chances[..., 2], _LEAST)
+    return Ensemble(fields[0], fields[1], noise, equation.rate, equation.floor, shares, normaliser, frame, box)

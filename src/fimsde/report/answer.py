@@ -1,0 +1,253 @@
+"""The answer in five lines: equation, verdict, what was found, how much data there are, what to do next.
+
+The same lines begin the report, the page of the app, `print(result)`, what notebooks show, and end `fimsde estimate`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fimsde.analysis import formula
+from fimsde.analysis.equation import Equation
+from fimsde.analysis.fixed_points import FixedPoint, place
+from fimsde.analysis.formula import plain_number
+from fimsde.analysis.naming import without_units
+from fimsde.analysis.remarks import little_drift
+from fimsde.data.lines import Line, as_html, as_text
+from fimsde.data.summary import count, covered, in_words, paths
+from fimsde.report.findings import BRIEF, Findings, find, relaxation_time
+from fimsde.report.formulas import formula_block
+from fimsde.results.result import Result
+from fimsde.shapes import Array, Bool, Float64
+
+_MOST_POINTS = 4  # equilibria that are listed; by hand: the length of a line or two
+# spans of the record in relaxation times, below which slopes of the drift are uncertain by more than a fifth: the rate
+# of a linear equation has the relative error sqrt(2 / span)
+_LONG_ENOUGH = 50.0
+_STATES = 2000  # at which the diffusion is looked at; by hand: quantiles to a percent
+_USE = "It can be used: for simulations, forecasts and exit times inside the range of the data."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Five lines about a result."""
+
+    lines: tuple[Line, ...]
+    kind: str = "answer"
+
+    def __str__(self) -> str:
+        return as_text(self.lines)
+
+    @property
+    def html(self) -> str:
+        """The lines as HTML that carries its own style; every text is escaped."""
+        return as_html(self.lines)
+
+    def record(self) -> dict[str, str]:
+        """The lines by their labels, ready for JSON."""
+        return {line.label.lower(): line.text for line in self.lines}
+
+
+def text_of(record: Mapping[str, str]) -> str:
+    """The answer as text, from what `Answer.record` gave."""
+    return as_text([Line(name.capitalize(), text, verbatim=name == "equation") for name, text in record.items()])
+
+
+def answer(result: Result, seed: int = 0) -> Answer:
+    """The answer about a result with observations."""
+    return answer_of(find(result, seed, parts=BRIEF))
+
+
+def answer_of(found: Findings) -> Answer:
+    """The answer, from what was found already."""
+    names = without_units(found.result.names)
+    data = f"{count(found.observations.num_points, 'observation')} of {', '.join(names)} in {paths(found.observations)}"
+    length = f"{covered(found.observations, found.health)}{_in_relaxation_times(found)}"
+    parts = [*_dynamics(found, names), *_noise(found, names)]
+    return Answer(
+        (
+            _equation(found, names),
+            _verdict(found),
+            Line("Found", "; ".join(part for part in parts if part)),
+            Line("Data", f"{data}: {length}"),
+            Line("Next", _next(found)),
+        )
+    )
+
+
+def _equation(found: Findings, names: tuple[str, ...]) -> Line:
+    if isinstance(equation := found.equation, str):
+        return Line("Equation", equation, "caution")
+    short = replace(equation, names=names)
+    note = f"(± {formula.errors_of(equation.drift_terms)[1]}; dW: white noise)"
+    text = f"{formula.text(short, errors=True)}\n{note}"
+    return Line("Equation", text, None, _markup(short, note), verbatim=True)
+
+
+def _markup(equation: Equation, note: str) -> str:
+    return f'{formula_block(equation, errors=True).html}<small style="opacity: .7">{note}</small>'
+
+
+def _verdict(found: Findings) -> Line:
+    if isinstance(checks := found.checks, str):
+        return Line("Verdict", checks, "caution")
+    return Line("Verdict", checks.summary, checks.status)
+
+
+def _dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
+    """Equilibria or cycle, and times."""
+    if isinstance(found.equation, Equation) and not found.equation.drift_terms.coefficients.any():
+        yield "no drift could be seen, so equilibria and times cannot be told"
+        return
+    if isinstance(points := found.points, str):
+        yield points
+        return
+    unit = in_words(found.result.time_unit)
+    near = [p for p in points if p.inside]
+    if (cycle := found.cycle) is not None:
+        where = _at(found, names, [cycle.around])
+        period = f"{plain_number(cycle.period, 3)} {unit}"
+        yield f"a limit cycle of period {period} around an unstable equilibrium at {where}"
+        return
+    yield _equilibria(found, names, near)
+    if (time := relaxation_time(points)) is not None:
+        yield f"relaxation time {plain_number(time, 3)} {unit}{_range_of_time(points, time)}"
+    turning = [p for p in near if p.kind == "stable focus"]
+    if turning:
+        turn = 2 * math.pi / float(np.abs(turning[0].eigenvalues.imag).max())
+        yield f"oscillations of period {plain_number(turn, 3)} {unit}"
+
+
+def _equilibria(found: Findings, names: tuple[str, ...], near: list[FixedPoint]) -> str:
+    if not near:
+        return "no equilibrium where data are"
+    stable = [p for p in near if p.is_stable]
+    others = [p for p in near if not p.is_stable]
+    if len(near) > _MOST_POINTS:
+        return f"{len(near)} equilibria, {len(stable)} of them stable"
+    shown = []
+    if stable:
+        noun = "a stable equilibrium" if len(stable) == 1 else f"{_word(len(stable))} stable equilibria"
+        shown.append(f"{noun} at {_at(found, names, stable)}")
+    for point in others:
+        kind = "an unstable one" if stable else "an unstable equilibrium"
+        kind = "a saddle" if point.kind == "saddle" else kind if point.kind.startswith("unstable") else "an unclear one"
+        shown.append(f"{kind} at {_at(found, names, [point])}")
+    return ", ".join(shown)
+
+
+def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint]) -> str:
+    """Places of equilibria; the names once."""
+    low, high = found.observations.box()
+    states = [place(_rounded(p.x, high - low), high - low) for p in points]
+    if len(names) == 1 and all(_error(p) is not None for p in points):
+        shown = (f"{state[0]}{_range(_error(p).x, 0)}" for state, p in zip(states, points, strict=True))
+        return f"{names[0]} = {' and '.join(shown)}"
+    if len(names) == 1:
+        return f"{names[0]} = {' and '.join(state[0] for state in states)}"
+    return f"({', '.join(names)}) = {' and '.join('(' + ', '.join(state) + ')' for state in states)}"
+
+
+def _error(point: FixedPoint) -> Any:
+    """What draws of a posterior say of an equilibrium; None without one."""
+    return getattr(point, "error", None)
+
+
+def _range(interval: Any, component: int) -> str:
+    """ " (0.95 to 1.02)": an interval in writing; empty if it is none."""
+    low, high = (float(np.ravel(end)[component]) for end in (interval.low, interval.high))
+    return f" ({plain_number(low, 3)} to {plain_number(high, 3)})" if np.isfinite([low, high]).all() else ""
+
+
+def _range_of_time(points: Sequence[FixedPoint], time: float) -> str:
+    """The interval of the relaxation time, of the equilibrium that is the slowest."""
+    for point in points:
+        if point.inside and point.is_stable and math.isclose(-1 / float(point.eigenvalues.real.max()), time):
+            return "" if _error(point) is None else _range(_error(point).relaxation_time, 0)
+    return ""
+
+
+def _rounded(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    """To a thousandth of the range: no digits that nobody can know, and zero is zero."""
+    digits = 3 - np.floor(np.log10(width)).astype(int)
+    return np.array([round(value, places) + 0.0 for value, places in zip(x.tolist(), digits.tolist(), strict=True)])
+
+
+def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
+    """What kind of noise drives the system, and how much the instrument adds."""
+    obs = found.observations
+    states = obs.values[:: -(-obs.num_points // _STATES)]
+    size = found.result.fields(states)[1]
+    low, middle, high = np.nanquantile(size, [0.05, 0.5, 0.95], axis=0)
+    per = f"per √{in_words(obs.time_unit).removesuffix('s')}"
+    several = len(names) > 1
+    if isinstance(found.equation, str) or not (varies := _varies(found.equation)).any():
+        sizes = ", ".join(
+            plain_number(m, 3) + (f" of {name}" if several else "") for m, name in zip(middle, names, strict=True)
+        )
+        yield f"noise of constant strength ({sizes} {per})"
+    else:
+        sizes = ", ".join(
+            (f"from {plain_number(a, 3)} to {plain_number(b, 3)}" if changes else plain_number(m, 3))
+            + (f" of {name}" if several else "")
+            for a, m, b, changes, name in zip(low, middle, high, varies, names, strict=True)
+        )
+        yield f"noise that depends on the state ({sizes} {per})"
+    std = measurement_noise(found.result)
+    seen = [
+        plain_number(size, 2) + (f" of {name}" if several else "")
+        for size, name in zip(std.tolist(), names, strict=True)
+        if size > 0
+    ]
+    yield f"measurement noise {', '.join(seen)} (standard deviation)" if seen else "no measurement noise seen"
+
+
+def measurement_noise(result: Result) -> Float64[Array, " dim"]:
+    """Standard deviation of the measurement noise: the estimator's own where it has one."""
+    own = getattr(result.fitted, "noise_std", None)
+    return result.noise_std if own is None else np.asarray(own, np.float64)
+
+
+def _varies(equation: Equation) -> Bool[Array, " dim"]:
+    """Whether the variance rate of a component depends on the state, in the formula."""
+    terms = equation.diffusion_sq_terms
+    return np.asarray(terms.coefficients[:, terms.exponents.sum(axis=1) > 0].any(axis=1))
+
+
+def _in_relaxation_times(found: Findings) -> str:
+    if (spans := _spans(found)) is None:
+        return ""
+    return f" ({spans:.2g} relaxation times)" if spans < 100 else f" ({spans:.0f} relaxation times)"
+
+
+def _spans(found: Findings) -> float | None:
+    """Length of the record in relaxation times; None if no drift was seen."""
+    if isinstance(found.equation, str) or not found.equation.drift_terms.coefficients.any():
+        return None
+    time = relaxation_time(found.points)
+    return None if time is None else found.health.span / time
+
+
+def _next(found: Findings) -> str:
+    """The first thing to do about the first thing that is wrong; if nothing is, what limits the answer."""
+    if isinstance(found.checks, str):
+        return "Record more: with this much data the equation cannot be checked."
+    steps = [cause.next_step for cause in found.checks.causes if cause.next_step]
+    if steps:
+        return steps[0]
+    if isinstance(found.equation, Equation) and little_drift(found.equation):
+        return "Record longer, or more paths: the drift is too small to be seen in this much data."
+    spans = _spans(found)
+    if spans is not None and spans < _LONG_ENOUGH:
+        return (
+            f"Record longer, or more paths: over {spans:.2g} relaxation times the slopes of the drift are known to "
+            f"about {math.sqrt(2 / spans):.0%}."
+        )
+    return found.health.remarks[0] if found.health.remarks else _USE
+
+
+def _word(number: int) -> str:
+    return ("zero", "one", "two", "three", "four")[number] if number <= _MOST_POINTS else str(number)

@@ -1,0 +1,167 @@
+"""The answer first: the same five lines wherever a result is shown, and five lines about observations."""
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+import fimsde
+from fimsde.analysis.formula import with_error
+from fimsde.report import find
+from fimsde.report.answer import answer, answer_of, text_of
+from fimsde.report.folder import summary, write_numbers
+from fimsde.systems.canonical import DOUBLE_WELL
+from fitted import linear
+from problems import OrnsteinUhlenbeck
+
+LABELS = ["Equation", "Verdict", "Found", "Data", "Next"]
+EVIL = "<b>&x"
+
+
+def observed(sde, x0, num=2000, dt=0.02, **words):
+    times = np.arange(num) * dt
+    return fimsde.read(fimsde.simulate(sde, np.array([x0]), times, substeps=10, seed=1).values[0], times=times, **words)
+
+
+def shown(result):
+    return {line.label: line.text for line in answer(result).lines}
+
+
+def plain(html):
+    return " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
+
+
+def test_five_lines_in_the_promised_order_and_the_same_everywhere(tmp_path):
+    result = linear(2, names=["a", "b (mm)"], time_unit="s")
+    found = find(result)
+    made = answer_of(found)
+    assert [line.label for line in made.lines] == LABELS
+    assert str(result) == str(made), "print(result)"
+    assert result._repr_html_() == made.html, "notebooks"
+    result.report(tmp_path / "r.html", resamples=0)
+    assert made.html in (tmp_path / "r.html").read_text(), "the report"
+    (tmp_path / "out").mkdir()
+    record = write_numbers(replace(result, recipe=("kramers-moyal", 0)), tmp_path / "out", 0)
+    assert summary(record) == str(made), "the last lines of fimsde estimate"
+    assert text_of(json.loads(json.dumps(record["answer"]))) == str(made)
+
+
+def test_text_and_html_say_the_same():
+    made = answer(linear(1, names=["speed (mm/s)"]))
+    for line in made.lines[1:]:
+        assert " ".join(line.text.split()) in plain(made.html)
+    assert "dspeed = " in str(made)
+
+
+def test_what_users_wrote_is_text():
+    html = answer(linear(1, names=[EVIL], time_unit="<i>")).html
+    assert EVIL not in html
+    assert "<i>ms" not in html
+    assert EVIL.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in html
+
+
+def test_coefficients_have_their_standard_errors():
+    result = linear(1)
+    terms = result.equation().drift_terms
+    k = int(np.flatnonzero(terms.coefficients[0])[0])
+    expected = with_error(abs(terms.coefficients[0, k]), terms.standard_errors[0, k])
+    assert expected in shown(result)["Equation"]
+    assert "±" in expected
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (1.3249, 0.2134, "(1.32 ± 0.21)"),
+        (0.25163, 0.0050, "(0.2516 ± 0.0050)"),
+        (5234.0, 120.0, "(5234 ± 120)"),
+        (1.5e-7, 2e-8, "(1.50 ± 0.20)e-07"),
+        (0.01, 3.0, "(0.0 ± 3.0)"),
+        (2.0, 0.0, "2"),
+        (2.0, np.inf, "2"),
+    ],
+)
+def test_a_number_is_written_as_precisely_as_its_error(value, error, text):
+    assert with_error(value, error) == text
+
+
+def test_a_double_well_has_two_equilibria_and_noise_that_depends_on_the_state():
+    obs = observed(DOUBLE_WELL, [1.0], num=5000)
+    found = shown(fimsde.result(DOUBLE_WELL, obs))["Found"]
+    assert "two stable equilibria at x1 = -1 and 1, an unstable one at x1 = 0" in found
+    assert "relaxation time 0.125 time units" in found, "1 / |4 - 12|"
+    assert "depends on the state" in found
+
+
+def test_a_cycle_is_found_though_data_never_come_near_its_centre():
+    def drift(x):
+        size = 1 - x[:, :1] ** 2 - x[:, 1:] ** 2
+        return 4 * x * size + 3 * np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+    sde = fimsde.FunctionSDE(2, drift, lambda x: np.full_like(x, 0.05))
+    obs = observed(sde, [1.0, 0.0])
+    assert re.search(r"a limit cycle of period 2\.09? ", shown(fimsde.result(sde, obs))["Found"])
+    assert find(fimsde.result(sde, obs), parts=()).cycle is None, "equilibria were left out"
+
+
+def test_the_noise_of_the_instrument_is_found_and_its_absence_too():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    clean = observed(ou, [0.0], num=3000)
+    noisy = replace(clean, values=clean.values + 0.1 * np.random.default_rng(0).standard_normal(clean.values.shape))
+    assert "no measurement noise seen" in shown(fimsde.result(ou, clean))["Found"]
+    said = re.search(r"measurement noise (\S+) \(standard deviation\)", shown(fimsde.result(ou, noisy))["Found"])
+    assert float(said[1]) == pytest.approx(0.1, rel=0.1)
+
+
+def test_the_record_is_measured_in_relaxation_times_and_a_short_one_should_be_longer():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    long, short = (shown(fimsde.result(ou, observed(ou, [0.0], num=num))) for num in (6000, 1000))
+    assert "(120 relaxation times)" in long["Data"]
+    assert long["Next"].startswith("It can be used")
+    assert "(20 relaxation times)" in short["Data"]
+    assert "over 20 relaxation times" in short["Next"]
+    assert "32%" in short["Next"], "sqrt(2 / 20)"
+
+
+def test_without_drift_nothing_is_said_about_equilibria():
+    walk = fimsde.read(np.cumsum(np.random.default_rng(3).standard_normal(400)), dt=1.0)
+    said = shown(fimsde.result(fimsde.FunctionSDE(1, lambda x: -1e-6 * x, np.ones_like), walk))
+    assert "no drift could be seen" in said["Found"]
+    assert "equilibrium" not in said["Found"]
+    assert "relaxation" not in said["Data"]
+    assert said["Next"].startswith("Record longer")
+
+
+def test_a_cause_decides_what_to_do_next():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    wrong = fimsde.result(OrnsteinUhlenbeck(theta=1.0, sigma=2.0), observed(ou, [0.0]))
+    checks = wrong.check()
+    assert checks.status == "bad"
+    assert shown(wrong)["Next"] == next(c.next_step for c in checks.causes if c.next_step)
+
+
+def test_too_few_data_are_said_to_be_too_few_and_an_equation_without_data_is_named():
+    ou = OrnsteinUhlenbeck()
+    said = shown(fimsde.result(ou, observed(ou, [0.0], num=10)))
+    assert "too few" in said["Verdict"]
+    assert said["Next"].startswith("Record more")
+    assert "dimension 1" in str(fimsde.result(ou))
+    assert "dimension 1" in fimsde.result(ou)._repr_html_()
+
+
+def test_observations_are_printed_in_five_lines():
+    obs = fimsde.read([[1.0, 2.0, 4.0], [3.0, 5.0]], times=[[0, 1, 3], [10, 11]], names=["v (m)"], time_unit="D")
+    text = str(obs)
+    assert "5 observations of v (m) in 2 paths" in text
+    assert "4 days in all, one every 1 in the median (1 to 2); from 0 to 11" in text
+    assert "v (m): 1 to 5, median 3" in text
+    assert "steps between observations are few" in text
+    assert [line.split()[0] for line in text.splitlines() if line[0] != " "] == [
+        *("Data", "Time", "Values", "Remarks", "Next")
+    ]
+    assert "5 observations of v (m) in 2 paths" in plain(obs._repr_html_())
+    assert len(repr(obs)) < 100
+    assert "nothing about the data" in str(observed(OrnsteinUhlenbeck(), [0.0]))
