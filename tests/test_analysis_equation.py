@@ -315,3 +315,16 @@ def test_coefficients_that_cancel_are_written_with_the_digits_they_need():
     exact = equation.drift(obs.values)[:, 0]
     assert np.sqrt(np.mean((printed - exact) ** 2)) < 0.011 * np.sqrt(np.mean(exact**2))
     assert equation.drift_terms.digits[0] > 3
+
+
+def test_a_drift_that_the_posterior_is_sure_of_has_a_term_in_the_formula():
+    """A slope of 4.2 standard errors: the information criterion asks for 5.5 once the mean is in the formula, too."""
+    rng, values = np.random.default_rng(0), np.zeros((2000, 1))
+    for i in range(1999):
+        values[i + 1] = 0.98 * values[i] + 0.14 * rng.standard_normal()
+    found = fimsde.estimate(fimsde.read(values + 5.0, dt=0.02))
+    assert found.sde.has_drift.all()
+    assert found.equation().drift_terms.coefficients.any()
+    walk = fimsde.estimate(fimsde.read(np.cumsum(0.14 * rng.standard_normal((2000, 1)), axis=0), dt=0.02))
+    assert not walk.sde.has_drift.any()
+    assert not walk.equation().drift_terms.coefficients.any()

@@ -72,6 +72,22 @@ def test_coefficients_have_their_standard_errors():
     assert "±" in expected
 
 
+def test_error_bars_are_those_of_the_posterior_if_there_is_one():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    result = fimsde.estimate(observed(ou, [0.0], num=3000))
+    assert result.has_posterior
+    said, (point,) = shown(result), result.fixed_points()
+    low, high = map(float, re.search(r"relaxation time \S+ time units \((\S+) to (\S+)\)", said["Found"]).groups())
+    times = point.error.relaxation_time
+    np.testing.assert_allclose([low, high], [times.low, times.high], rtol=0.01)
+    assert low < high
+    assert "half the width of a 90 % interval" in said["Equation"]
+    terms = result.equation().drift_terms
+    k = int(np.flatnonzero(terms.coefficients[0])[-1])
+    half = float(np.ptp(terms.intervals[:, 0, k])) / 2
+    assert with_error(abs(terms.coefficients[0, k]), half) in said["Equation"]
+
+
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [

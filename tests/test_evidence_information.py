@@ -10,9 +10,11 @@ from fimsde.bank.windows import Series
 from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.filter import Equation, predict
 from fimsde.evidence.information import (
+    Information,
     VarianceInformation,
     drift_information,
     innovations_after,
+    spent_parameters,
     variance_information,
 )
 from linear_filter import linear_equation, linear_series
@@ -233,3 +235,22 @@ def test_mean_and_error_of_the_noise_are_those_of_the_normal_posterior():
     cov = np.linalg.inv(told.matrix[0] + np.diag([0.25, 0.25, 0.25, 0.0]))
     assert mean[0] == pytest.approx((cov @ told.right[0])[-1], rel=1e-9)
     assert error[0] == pytest.approx(np.sqrt(cov[-1, -1]), rel=1e-9)
+
+
+def test_parameters_that_a_fit_has_spent_are_the_trace_of_the_shrunk_information():
+    """With a normal prior of precision P: tr(A (A + P)⁻¹). Of the 12 columns the data tell some and others not."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 12)) * np.logspace(-2, 1, 12)
+    matrix, right = x.T @ x, x.T @ rng.standard_normal(80)
+    data, warmth = Information(matrix[None], right[None]), 0.999
+
+    def log_evidence(factor):
+        total = factor * matrix + np.eye(12)
+        mean = factor * np.linalg.solve(total, right)
+        return np.array([0.5 * factor * right @ mean - 0.5 * np.linalg.slogdet(total)[1]])
+
+    mean = np.linalg.solve(matrix + np.eye(12), right)[:, None]
+    found = spent_parameters(data, mean, log_evidence(1.0), log_evidence(warmth), warmth)
+    exact = np.trace(np.linalg.solve(matrix + np.eye(12), matrix))
+    assert 4.0 < exact < 11.0
+    assert found[0] == pytest.approx(exact, rel=1e-2)

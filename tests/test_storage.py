@@ -60,6 +60,18 @@ def test_a_saved_estimate_carries_its_weights_and_no_pickle(saved):
     assert FIMSDE.from_pretrained(saved).config == MODEL.config
 
 
+def test_answers_of_two_components_were_kept_transposed_and_a_good_result_doubted(tmp_path):
+    """Fields may lie in memory component by component; safetensors writes memory as it lies."""
+    ou = OrnsteinUhlenbeck(dim=2)
+    values = fimsde.simulate(ou, np.zeros((1, 2)), np.arange(300) * 0.1, substeps=2, seed=1).values[0]
+    result = fimsde.estimate(fimsde.read(values, dt=0.1))
+    result.save(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = fimsde.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.drift(values[::50]), result.drift(values[::50]))
+
+
 def test_the_origin_of_an_estimate_is_kept(tmp_path):
     primed = fimsde.estimate(OBS, origin=[0.1, -0.2])
     primed.save(tmp_path / "r")

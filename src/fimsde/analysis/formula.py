@@ -64,7 +64,7 @@ def _line_with_errors(equation: Written, component: int, factors: Sequence[str])
 
 def errors_of(polynomials: Polynomials) -> tuple[Array, str]:
     """Errors of the coefficients, and what they are: of draws of a posterior if there are any."""
-    ends = getattr(polynomials, "intervals", None)
+    ends = polynomials.intervals
     if ends is None:
         return polynomials.standard_errors, "one standard error"
     return (ends[1] - ends[0]) / 2, f"half the width of a {100 * polynomials.level:g} % interval"

@@ -4,7 +4,8 @@ The fields of a result are read out, not the data: distances between field and p
 in log-likelihood of the observed steps, the sum of dtau / g (f - polynomial)² for the drift and of
 (g - polynomial)² / (2 g²) for the variance rate. A term is kept if leaving it out costs more than the penalty of the
 Bayesian information criterion, the logarithm of the number of steps. Standard errors come from the same quadratic form,
-and so does what is said about terms that were left out. The variance rate is positive at every observed state.
+and so does what is said about terms that were left out. The variance rate is positive at every observed state, and a
+component that is known to drift has a term.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from fimsde.data.observations import Observations
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import SDE, correlation, is_diagonal
 from fimsde.errors import ConfigError
-from fimsde.shapes import Array, Float64, Int
+from fimsde.shapes import Array, Bool, Float64, Int
 
 _MOST_POINTS = 5000  # states at which the fields are read; by hand: bounds seconds
 _LEAST_NOISE = 0.01  # of the mean variance rate: a step is not trusted beyond this; by hand: a hundred average steps
@@ -40,6 +41,7 @@ _MOST_TERMS = 500  # per component: a minute of search; cubic terms in eight dim
 _LEAST_SPREAD = 1e-3
 # of the root mean square of a field: what rounded coefficients may change; by hand: less than errors of estimates
 _ROUNDING = 0.01
+_MOST_HALVINGS = 10  # of the penalty; by hand: a thousandth of it keeps any term
 
 
 def read_out(
@@ -49,6 +51,7 @@ def read_out(
     nodes: Float64[Array, "queries dim"] | None,
     drift_degree: int,
     diffusion_degree: int,
+    moving: Bool[Array, " dim"] | None = None,
 ) -> Equation:
     """Sparse polynomials for the fields of an equation.
 
@@ -58,6 +61,7 @@ def read_out(
         observations: Where to fit, and how precisely.
         nodes: Where to fit if there are no observations; then all terms are kept that rounding does not explain.
         drift_degree, diffusion_degree: Largest total degree of the terms of f and g.
+        moving: Components that are known to have a drift.
     """
     num_terms = comb(sde.dim + max(drift_degree, diffusion_degree, 0), sde.dim)
     if min(drift_degree, diffusion_degree) < 0 or max(drift_degree, diffusion_degree) > 6 or num_terms > _MOST_TERMS:
@@ -65,7 +69,7 @@ def read_out(
             f"degrees {drift_degree} and {diffusion_degree} in {sde.dim} dimensions make {num_terms} terms; expected "
             f"degrees from 0 to 6 and at most {_MOST_TERMS} terms. Pass a smaller max_degree."
         )
-    place = _exactly(sde, nodes) if observations is None else _where_data_are(sde, observations)
+    place = _exactly(sde, nodes) if observations is None else _where_data_are(sde, observations, moving)
     return Equation(
         names=names,
         symbols=to_symbols(names),
@@ -95,6 +99,7 @@ class _Fields:
     sde: SDE
     share: float = 1.0  # transitions that each state stands for
     observed: Float64[Array, "states dim"] | None = None  # all of them, for a variance rate that is positive there
+    moving: frozenset[int] = frozenset()  # components that are known to have a drift, whatever a criterion says
 
     def states(self, component: int, degree: int, size: Float64[Array, " terms"]) -> ObservedStates | None:
         """The observed states, and the variance rate there; None without data."""
@@ -107,7 +112,7 @@ class _Fields:
         return ObservedStates(self.observed, degree, size, diffusion_sq)
 
 
-def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
+def _where_data_are(sde: SDE, observations: Observations, moving: Bool[Array, " dim"] | None) -> _Fields:
     steps = to_transitions(observations)
     every = -(-len(steps) // _MOST_POINTS)
     x, share = steps.y[::every], len(steps) / len(steps.y[::every])
@@ -130,6 +135,7 @@ def _where_data_are(sde: SDE, observations: Observations) -> _Fields:
         sde=sde,
         share=share,
         observed=(observations.values - origin) / unit,
+        moving=frozenset() if moving is None else frozenset(np.flatnonzero(moving).tolist()),
     )
 
 
@@ -188,6 +194,8 @@ def _sparse(
         gram[np.diag_indices_from(gram)] += _RIDGE * gram.diagonal() + (gram.diagonal() == 0)  # a term that is 0
         right = phi.T @ (weight[:, j] * field[:, j])
         kept = select(gram, right, place.penalty)
+        if power == 1 and j in place.moving and not kept.any():
+            kept = _some(gram, right, place.penalty)
         coefficients[j, kept] = np.linalg.solve(gram[np.ix_(kept, kept)], right[kept])
         states = place.states(j, degree, size) if power == 2 else None
         if states is not None and not states.are_positive(coefficients[j]):
@@ -210,6 +218,20 @@ def _sparse(
         None if place.observed is None else doubt,
         tuple(digits),
     )
+
+
+def _some(
+    gram: Float64[Array, "terms terms"], right: Float64[Array, " terms"], penalty: float
+) -> Bool[Array, " terms"]:
+    """The terms with the largest penalty that keeps any: of a drift that is there, but small beside its error.
+
+    A posterior mean is nearer to zero than what the data say, and a penalty on top of that would be one too many.
+    """
+    for halvings in range(1, _MOST_HALVINGS):
+        kept = select(gram, right, penalty * 0.5**halvings)
+        if kept.any():
+            return kept
+    return np.zeros(len(right), bool)
 
 
 def _in_units_of_the_data(

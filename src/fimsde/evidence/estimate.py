@@ -21,6 +21,7 @@ from fimsde.shapes import Array, Bool, Float, Float64
 
 # ranges of the data outside of them beyond which fields are constant, as for primed models: powers only explode there
 _REACH = 1.0
+_CLEAR = 20.0  # ratio of likelihoods that counts as strong evidence (Jeffreys; Kass and Raftery)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ class PosteriorSDE:
             "drift": dict(zip(DRIFT, back(found.drift.weights), strict=True)),
             "diffusion": dict(zip(RATE, back(found.rate.weights), strict=True)),
         }
+
+    @property
+    def has_drift(self) -> Bool[Array, " dim"]:
+        """Whether the data are twenty times as likely with a drift as without, per component."""
+        weighed = self.inference.drift
+        ratio = weighed.log_evidence - weighed.evidence[DRIFT.index("none")]
+        return self.frame.undo_sizes(ratio) > np.log(_CLEAR)
 
     def drift(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Drift f, state per time."""

@@ -1,6 +1,5 @@
 """Inference: from normalised observations to weighed hypotheses about drift, diffusion and measurement noise."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,10 +11,10 @@ from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.filter import Equation, Predictions, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
 from fimsde.evidence.information import (
-    Information,
     VarianceInformation,
     drift_information,
     innovations_after,
+    spent_parameters,
     variance_information,
 )
 from fimsde.evidence.settle import (
@@ -114,10 +113,11 @@ def _weigh(
     data = drift_information(found, equation)
     drift = weigh_drift(data, equation.drift_basis, speed, origin)
     left = innovations_after(found, equation, drift.mean)
-    if len(left) < _MANY:
-        left = left * _unspent(
-            data, drift, lambda part: weigh_drift(part, equation.drift_basis, speed, origin), left, found
-        )
+    if len(left) < _MANY:  # innovations around a fitted drift are too small, by what the fit has spent
+        warm = weigh_drift(data.times(_WARM), equation.drift_basis, speed, origin)
+        spent = spent_parameters(data, drift.mean, drift.log_evidence, warm.log_evidence, _WARM)
+        squares = np.maximum((left**2 / found.variance).sum(axis=0), 1.0)
+        left = left * np.sqrt(1.0 + np.clip(spent, 0.0, 0.5 * len(left)) / squares)
     told = variance_information(found, equation, left)
     level = mean_rate(equation, found)
     noise_mean, noise_error = told.noise(10.0 * level)
@@ -125,27 +125,6 @@ def _weigh(
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
     return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
-
-
-def _unspent(
-    data: Information,
-    drift: Weighed,
-    weigh: Callable[[Information], Weighed],
-    left: Float64[Array, "rows dim"],
-    found: Predictions,
-) -> Float64[Array, " dim"]:
-    """sqrt(1 + p / n): what innovations around a fitted drift lack, p being the parameters that the fit has spent.
-
-    p = tr(A Σ) with the posterior covariance Σ of all hypotheses together, n the sum of squared standardised
-    innovations. Of Z(τ) = ∫ p(b) exp(τ (r' b - b' A b / 2)) db the logarithm has the slope
-    r' m - m' A m / 2 - tr(A Σ) / 2 at τ = 1, with the posterior mean m; the slope is taken from two temperatures.
-    """
-    warm = weigh(Information(_WARM * data.matrix, _WARM * data.right))
-    slope = (drift.log_evidence - warm.log_evidence) / (1.0 - _WARM)
-    gain = np.einsum("ci,ic->c", data.right, drift.mean)
-    gain -= 0.5 * np.einsum("ic,cij,jc->c", drift.mean, data.matrix, drift.mean)
-    spent = np.clip(2.0 * (gain - slope), 0.0, 0.5 * len(left))
-    return np.sqrt(1.0 + spent / np.maximum((left**2 / found.variance).sum(axis=0), 1.0))
 
 
 def _with_constant_rate(equation: Equation, found: Predictions) -> Equation:

@@ -21,10 +21,37 @@ class Information:
     matrix: Float64[Array, "dim size size"]
     right: Float64[Array, "dim size"]
 
+    def times(self, factor: float) -> "Information":
+        """The log likelihood times a factor."""
+        return Information(factor * self.matrix, factor * self.right)
+
     def polynomial(self, num_terms: int) -> "Information":
         """Of polynomials alone: all other coefficients are zero."""
         part = slice(0, num_terms)
         return Information(np.ascontiguousarray(self.matrix[:, part, part]), np.ascontiguousarray(self.right[:, part]))
+
+
+def spent_parameters(
+    data: Information,
+    mean: Float64[Array, "size dim"],
+    log_evidence: Float64[Array, " dim"],
+    warm_log_evidence: Float64[Array, " dim"],
+    warmth: float,
+) -> Float64[Array, " dim"]:
+    """p = tr(A Σ), Σ being the posterior covariance of all hypotheses together: parameters that a fit has spent.
+
+    log Z(τ) = log ∫ p(b) exp(τ (r' b - b' A b / 2)) db has the slope r' m - m' A m / 2 - tr(A Σ) / 2 at τ = 1, where m
+    is the posterior mean. The slope is taken between τ = 1 and a little less.
+
+    Args:
+        data: The log likelihood r' b - b' A b / 2.
+        mean: m, over all hypotheses.
+        log_evidence, warm_log_evidence: log Z at one, and at `warmth`.
+        warmth: The other τ.
+    """
+    slope = (log_evidence - warm_log_evidence) / (1.0 - warmth)
+    gain = np.einsum("ci,ic->c", data.right, mean) - 0.5 * np.einsum("ic,cij,jc->c", mean, data.matrix, mean)
+    return 2.0 * (gain - slope)
 
 
 def drift_information(found: Predictions, equation: Equation) -> Information:

@@ -6,11 +6,11 @@ The same lines begin the report, the page of the app, `print(result)`, what note
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from fimsde.analysis import formula
+from fimsde.analysis.draws import Interval
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.formula import plain_number
@@ -143,22 +143,15 @@ def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint]) -
     """Places of equilibria; the names once."""
     low, high = found.observations.box()
     states = [place(_rounded(p.x, high - low), high - low) for p in points]
-    if len(names) == 1 and all(_error(p) is not None for p in points):
-        shown = (f"{state[0]}{_range(_error(p).x, 0)}" for state, p in zip(states, points, strict=True))
-        return f"{names[0]} = {' and '.join(shown)}"
     if len(names) == 1:
-        return f"{names[0]} = {' and '.join(state[0] for state in states)}"
+        ranges = ["" if p.error is None else _range(p.error.x) for p in points]
+        return f"{names[0]} = {' and '.join(s[0] + r for s, r in zip(states, ranges, strict=True))}"
     return f"({', '.join(names)}) = {' and '.join('(' + ', '.join(state) + ')' for state in states)}"
 
 
-def _error(point: FixedPoint) -> Any:
-    """What draws of a posterior say of an equilibrium; None without one."""
-    return getattr(point, "error", None)
-
-
-def _range(interval: Any, component: int) -> str:
-    """ " (0.95 to 1.02)": an interval in writing; empty if it is none."""
-    low, high = (float(np.ravel(end)[component]) for end in (interval.low, interval.high))
+def _range(interval: Interval) -> str:
+    """ " (0.95 to 1.02)": the interval of a number in writing; empty if it has none."""
+    low, high = (float(np.ravel(end)[0]) for end in (interval.low, interval.high))
     return f" ({plain_number(low, 3)} to {plain_number(high, 3)})" if np.isfinite([low, high]).all() else ""
 
 
@@ -166,7 +159,7 @@ def _range_of_time(points: Sequence[FixedPoint], time: float) -> str:
     """The interval of the relaxation time, of the equilibrium that is the slowest."""
     for point in points:
         if point.inside and point.is_stable and math.isclose(-1 / float(point.eigenvalues.real.max()), time):
-            return "" if _error(point) is None else _range(_error(point).relaxation_time, 0)
+            return "" if point.error is None else _range(point.error.relaxation_time)
     return ""
 
 

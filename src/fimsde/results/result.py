@@ -310,7 +310,8 @@ class Result(Uncertain, Judged, Forecasts):
         if self.observations is None and box is not None:
             num = nodes_per_axis(self.dim, _NODES, _MOST_NODES, _ALONE)
             nodes = regular_grid(*to_box(box, self.dim, None), num)
-        found = readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree)
+        moving = getattr(self.fitted, "has_drift", None)
+        found = readout.read_out(self, self.names, self.observations, nodes, max_degree, diffusion_degree, moving)
         if not self.has_posterior or self.observations is None:
             return found
         return with_intervals(found, self, self._draws("posterior", NUM_DRAWS, 0), self.observations)

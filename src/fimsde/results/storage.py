@@ -64,7 +64,7 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
             "values": np.ascontiguousarray(observations.values),
             "times": np.ascontiguousarray(observations.times),
             "path_starts": np.ascontiguousarray(observations.path_starts, np.int64),
-            "answers": np.stack([drift, diffusion]),
+            "answers": np.ascontiguousarray(np.stack([drift, diffusion])),  # safetensors writes memory as it lies
         }
     )
     files[RESULT] = (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()

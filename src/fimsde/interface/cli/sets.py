@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fimsde.data.headers import check_named, column_names
-from fimsde.errors import ConfigError, GuessWarning
+from fimsde.errors import ConfigError
 from fimsde.files.place import check_place
 from fimsde.interface.cli import table
 from fimsde.interface.cli.stages import stage
@@ -43,7 +43,8 @@ def estimate_sets(
     if by is None and len(sets) < len(files):
         raise ConfigError("two of the files have the same name. Rename one: folders are called like the files.")
     for said in {str(w.message): w for w in caught}.values():  # once, though it be true of every file
-        warnings.warn(said.message, said.category if said.category is GuessWarning else None, stacklevel=2)
+        sentence = table.as_options(str(said.message))
+        warnings.warn(sentence, said.category, stacklevel=2)
     from fimsde.interface.cli.progress import bar
     from fimsde.report.many import TABLE, Settings, estimate_many
 
