@@ -60,7 +60,7 @@ def test_a_bounded_number_of_equations_comes_again_in_another_order_with_other_c
     bounded, endless = StreamedBatches(config), StreamedBatches(replace(config, equations=0))
     assert all(torch.equal(bounded[i].drift, endless[i].drift) for i in range(3))
     assert {bounded._first_visit(i) for i in range(3, 6)} == {0, 1, 2}
-    orders = {tuple(bounded._first_visit(3 * turn + i) for i in range(3)) for turn in range(12)}
+    orders = {tuple(bounded._first_visit(3 * turn + i) for i in range(3)) for turn in range(1, 12)}
     assert len(orders) > 1
     again = next(i for i in range(3, 6) if bounded._first_visit(i) == 0)
     assert torch.equal(bounded[again].dims, bounded[0].dims)

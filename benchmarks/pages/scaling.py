@@ -62,10 +62,10 @@ def cost(stored: Stored) -> str:
         rows.append(
             [
                 *(f"`{name}`", spaced(config.model.num_parameters), _scientific(each), spaced(config.loop.steps)),
-                *(_scientific(total), f"{total / A100_PEAK / 3600:.2g}"),
+                *(_scientific(total), _seconds(total / A100_PEAK)),
             ]
         )
-    heads = ["preset", "weights", "operations per step", "steps", "operations", "hours of an A100 at its peak"]
+    heads = ["preset", "weights", "operations per step", "steps", "operations", "seconds of an A100 at its peak"]
     return markdown(heads, rows)
 
 
@@ -101,6 +101,10 @@ def zero(stored: Stored) -> str:
 def spread(stored: Stored) -> str:
     """Sizes of normalised fields at locations: 5 %, median and 95 %."""
     return listed([two_digits(size) for size in stored.script("zero_answer")["spread"]])
+
+
+def _seconds(number: float) -> str:
+    return spaced(int(round(number, -2))) if number >= 1000 else two_digits(number)
 
 
 def _scientific(number: float) -> str:
