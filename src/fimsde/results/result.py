@@ -143,11 +143,20 @@ class Result(Uncertain, Judged, Forecasts):
         return self.diffusion(x) ** 2
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
-        """The method's own statement of its uncertainty, to compare locations. Only recognition models make one."""
+        """A log variance of drift and diffusion together in normalised units, to compare locations: larger is less sure.
+
+        Of a posterior that of its draws, log sum_j (var f_j + var sqrt(g_j)); of a recognition model its own statement.
+        """
+        places = to_locations(x, self.dim)
         own = getattr(self.fitted, "uncertainty", None)
-        if own is None:
+        if own is not None:
+            return own(places)
+        if not self.has_posterior:
             raise ConfigError(f"{self.method} states no uncertainty of its own; band(x) measures it by bootstrap.")
-        return own(to_locations(x, self.dim))
+        normaliser = self._support[0]
+        drift, diffusion = self._draws("posterior", NUM_DRAWS, 0).fields(places)
+        spread = normaliser.drift(drift).var(axis=0) + normaliser.diffusion(diffusion).var(axis=0)
+        return np.log(np.maximum(spread.sum(axis=-1), np.finfo(float).tiny))
 
     def tabulate(
         self,
