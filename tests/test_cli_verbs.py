@@ -123,7 +123,7 @@ def test_a_saved_result_is_checked_reported_and_described(folder, tmp_path):
     assert run("report", folder / "result", "--out", page, "--resamples", "0").code == 0
     assert "height" in page.read_text()
     described = json.loads(run("info", folder / "result", "--json").out)
-    assert described["method"] == "FIM-SDE"
+    assert described["method"] == "fimsde"
     assert described["observations"] == 200
 
 
@@ -171,7 +171,7 @@ def test_more_components_and_several_paths_are_estimated(tmp_path, dim, paths):
     options += ["--origin", ",".join("0" * dim)]
     found = run("estimate", file, "--out", tmp_path / "out", *options)
     assert found.code == 0, found.err
-    assert fimsde.load(tmp_path / "out" / "saved").sde.origin.tolist() == [0.0] * dim
+    assert fimsde.load(tmp_path / "out" / "saved").sde.settings.origin == (0.0,) * dim
     numbers = json.loads(found.out)
     assert (numbers["paths"], numbers["names"]) == (paths, names)
     assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
@@ -331,7 +331,7 @@ def test_semicolons_and_decimal_commas_are_read_when_named(tmp_path):
 
 def test_warnings_are_sentences_without_python_in_them(tmp_path):
     file = write_csv(tmp_path / "data.csv", ["t", "x"], GOOD)
-    found = run("check", file)
+    found = run("check", file, "--weights", "bundled")
     assert "fimsde: warning: the observations make 59 transitions" in found.err
     assert ".py" not in found.err
 
