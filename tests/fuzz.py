@@ -29,7 +29,7 @@ import numpy as np
 
 import fimsde
 from fimsde.analysis import fixed_points
-from fimsde.analysis.diagnosis import predictive
+from fimsde.analysis.diagnosis import case, predictive
 from random_tables import RandomTable, random_table
 
 _EVERY_COMPARE, _EVERY_SAVE, _EVERY_COMMAND, _EVERY_FULL = 23, 31, 397, 151  # what takes long runs on a sample
@@ -37,7 +37,8 @@ _RESAMPLES = 3
 _BLOCK = 50  # tables between two lines of a long run
 _CHEAP = {  # what takes longest, on coarser grids and with fewer paths; every `_EVERY_FULL`-th table has all of it
     fixed_points: {"_NODES": 125, "_MOST_NODES": 9, "_ALONE": 61},
-    predictive: {"_SIMULATED": 3, "_STEPS": 10, "REPLICATES": 3},
+    predictive: {"_SIMULATED": 3, "_STEPS": 10},
+    case: {"REPLICATES": 3},
 }
 
 

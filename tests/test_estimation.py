@@ -219,7 +219,7 @@ def test_an_origin_is_a_place_in_the_units_of_the_data():
 
 
 def test_estimates_of_resampled_data_are_told_the_same_origin():
-    told = estimate(OBS, origin=[0.1, -0.2])
+    told = estimate(OBS, "bundled", origin=[0.1, -0.2])
     np.testing.assert_array_equal(told._refitted(OBS, seed=0).origin, [0.1, -0.2])
     x = OBS.values[:3]
     np.testing.assert_array_equal(told._refitted(OBS, seed=0).fields(x), told.fields(x))

@@ -48,7 +48,8 @@ def test_an_estimate_is_a_result_and_keeps_its_observations():
     result = fimsde.estimate(OBS)
     assert isinstance(result, fimsde.Result)
     assert result.observations is OBS
-    assert result.method == "FIM-SDE"
+    assert result.method == "fimsde"
+    assert fimsde.estimate(OBS, "bundled").method == "FIM-SDE"
 
 
 def test_outside_the_data_a_result_warns_and_a_textbook_system_does_not():

@@ -143,7 +143,7 @@ class Result(Uncertain, Judged, Forecasts):
         return self.diffusion(x) ** 2
 
     def uncertainty(self, x: Locations) -> Float64[Array, " queries"]:
-        """A log variance of drift and diffusion together in normalised units, to compare locations: larger is less sure.
+        """A log variance of drift and diffusion together, in normalised units, to compare locations.
 
         Of a posterior that of its draws, log sum_j (var f_j + var sqrt(g_j)); of a recognition model its own statement.
         """
@@ -153,7 +153,7 @@ class Result(Uncertain, Judged, Forecasts):
             return own(places)
         if not self.has_posterior:
             raise ConfigError(f"{self.method} states no uncertainty of its own; band(x) measures it by bootstrap.")
-        normaliser = self._support[0]
+        normaliser: Normaliser = self.fitted.normaliser  # type: ignore[attr-defined]  # what has draws was normalised
         drift, diffusion = self._draws("posterior", NUM_DRAWS, 0).fields(places)
         spread = normaliser.drift(drift).var(axis=0) + normaliser.diffusion(diffusion).var(axis=0)
         return np.log(np.maximum(spread.sum(axis=-1), np.finfo(float).tiny))

@@ -50,7 +50,7 @@ def sampling_interval(case: Case) -> Verdict:
     """Share of the variance of the state that is new after one gap."""
     new = np.median(np.diagonal(case.found.steps.covariance, axis1=1, axis2=2), axis=0)
     state = np.maximum(case.observations.values.var(axis=0) - case.noise.std**2, 1e-300)
-    share = np.minimum(new / state, 1.0)
+    share = np.divide(new, state, out=np.ones_like(new), where=new < state)
     j = int(np.argmax(share))
     far = share[j] > _FAR_APART
     sentence = f"after one gap {1 - share[j]:.0%} of the variance of {case.names[j]} are still known."

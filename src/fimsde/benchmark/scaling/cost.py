@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from fimsde.errors import ConfigError
 from fimsde.model.config import ModelConfig
+from fimsde.model.paper import PaperReader
 from fimsde.prior.config import Setting
 from fimsde.train.config import ContextConfig, TrainConfig
 
@@ -17,7 +18,7 @@ PUBLISHED_SECONDS = 6 * 86_400 * 4  # of a GPU: the paper's six days on four A10
 
 def forward_operations(config: ModelConfig, tokens: int, queries: int) -> int:
     """Operations of the paper's architecture on one context of so many transitions, asked at so many locations."""
-    if config.variant != "paper":
+    if not isinstance(config.reader, PaperReader):
         raise ConfigError(f"variant is {config.variant}; operations are counted for the paper's architecture only.")
     d, e, f = config.max_dim, config.embed, config.feed_forward
     features = tokens * (e // 4) * (1 + 3 * d)
