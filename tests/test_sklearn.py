@@ -48,7 +48,6 @@ NOT_FOR_US = {
     "check_estimators_dtypes": WIDE,
     "check_n_features_in_after_fitting": WIDE,
     "check_positive_only_tag_during_fit": WIDE,
-    "check_methods_subset_invariance": "a network in single precision rounds differently in another batch",
 }
 CHECKS = """
 import json, sys, warnings

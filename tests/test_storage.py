@@ -73,11 +73,20 @@ def test_answers_of_two_components_were_kept_transposed_and_a_good_result_doubte
 
 
 def test_the_origin_of_an_estimate_is_kept(tmp_path):
-    primed = fimsde.estimate(OBS, origin=[0.1, -0.2])
+    primed = fimsde.estimate(OBS, "bundled", origin=[0.1, -0.2])
     primed.save(tmp_path / "r")
     after = fimsde.load(tmp_path / "r")
     np.testing.assert_array_equal(after.sde.origin, [0.1, -0.2])
     np.testing.assert_array_equal(after.drift(X), primed.drift(X))
+
+
+@pytest.mark.parametrize("origin", ["auto", None, (0.1, -0.2)])
+def test_the_origin_of_hypotheses_is_kept(tmp_path, origin):
+    before = fimsde.estimate(OBS, origin=origin)
+    before.save(tmp_path / "r")
+    after = fimsde.load(tmp_path / "r")
+    assert after.sde.settings.origin == origin
+    np.testing.assert_array_equal(after.drift(X), before.drift(X))
 
 
 @pytest.mark.parametrize("method", ["kramers-moyal", "kramers-moyal-binned", "bisde-scaled", "sparsegp"])

@@ -167,12 +167,14 @@ def test_redraws_in_which_a_setpoint_does_not_change_are_skipped_counted_and_tol
     sde = fimsde.estimate(observations)
     x = observations.values[::50]
     with pytest.warns(DataWarning, match="of 8 redraws of the data could not be estimated"):
-        band = sde.band(x, resamples=8)
+        band = sde.band(x, resamples=8, method="bootstrap")
     assert 0 < band.skipped <= 4
     assert band.resamples == 8
     assert np.isfinite([band.drift_low, band.drift_high, band.diffusion_low, band.diffusion_high]).all()
     assert sum(drawn is None for drawn in sde.resampled(8)) == band.skipped
-    assert sde.band(x, resamples=8).skipped == band.skipped  # warnings are errors here: it is not said again
+    assert (
+        sde.band(x, resamples=8, method="bootstrap").skipped == band.skipped
+    )  # warnings are errors here: it is not said again
 
 
 def test_a_band_of_too_few_redraws_is_refused():
@@ -185,9 +187,11 @@ def test_a_band_of_too_few_redraws_is_refused():
 def test_noisy_paths_too_short_for_averages_over_blocks_are_estimated():
     """25 paths of three points: neighbouring increments tell of noise, but there is no block to average over."""
     values = np.random.default_rng(0).standard_normal((60, 3, 1)) * [1.0] + np.arange(60)[:, None, None]
+    observations = fimsde.read(values, dt=1.0)
     with pytest.warns(DataWarning, match="120 transitions"):
-        sde = fimsde.estimate(fimsde.read(values, dt=1.0))
-    assert np.isfinite(sde.fields(sde.observations.values)).all()
+        read_by_a_model = fimsde.estimate(observations, "bundled")
+    for sde in (read_by_a_model, fimsde.estimate(observations)):
+        assert np.isfinite(sde.fields(observations.values)).all()
 
 
 def test_short_paths_in_plenty_have_a_verdict_on_the_sampling_interval():

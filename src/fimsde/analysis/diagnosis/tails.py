@@ -107,13 +107,11 @@ def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
 
 def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
     name = case.names[found.component]
+    law = f": those of Student's law with {found.freedom:.2g} degrees of freedom" if np.isfinite(found.freedom) else ""
     sentence = (
         "steps have the tails of the equation."
         if not shown
-        else (
-            f"steps of {name} have heavy tails: those of Student's law with {found.freedom:.2g} degrees of freedom "
-            f"(excess kurtosis {found.kurtosis:.2g}), p = {found.p_value:.1g}."
-        )
+        else f"steps of {name} have heavy tails{law} (excess kurtosis {found.kurtosis:.2g}), p = {found.p_value:.1g}."
     )
     advice = "Trust drift and typical sizes, not extremes: simulations have fewer large steps than the data."
     wider = "dx = f(x) dt + σ(x) dL with noise L of Student's law" if shown else ""
