@@ -213,5 +213,5 @@ def test_the_documented_way_gives_the_numbers_of_the_bundled_model(tmp_path, mon
     text = (ROOT / "docs" / "export.md").read_text()
     found = {}
     exec(text.partition("```python\n")[2].partition("```")[0], found)  # our own page
-    expected = fimsde.estimate(obs).fields(found["x"])
+    expected = fimsde.estimate(obs, "bundled").fields(found["x"])
     assert difference([found["drift"], found["diffusion"]], expected) < 2e-5
