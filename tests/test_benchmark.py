@@ -157,7 +157,7 @@ def test_the_bundled_weights_are_a_method_that_stands_beside_the_published_model
     assert cell.published.method == "fim"
     assert pickle.loads(pickle.dumps(ours)).settings == ours.settings  # it travels to other processes
     (told,) = named(["ours-origin"])
-    expected = estimate(problem.observations, origin=np.zeros(problem.observations.dim))
+    expected = estimate(problem.observations, "bundled", origin=np.zeros(problem.observations.dim))
     x = problem.observations.values[:5]
     np.testing.assert_array_equal(told.fit(problem.observations, 0).drift(x), expected.drift(x))
     assert np.any(ours.fit(problem.observations, 0).drift(x) != expected.drift(x))
