@@ -41,8 +41,8 @@ class PointError:
         stable: Share of these in which it is stable; NaN if there are none.
         x: Where it is.
         eigenvalues: Their real parts, the largest first.
-        relaxation_time: 1 / |largest real part|, where it is stable: how fast paths return.
-        frequency: |imaginary part| / 2 pi of the first eigenvalue, turns per time, where it turns; NaN if in no draw.
+        relaxation_time: 1 over the size of the largest real part, where it is stable: how fast paths return.
+        frequency: size of the imaginary part of the first eigenvalue over 2 pi, turns per time, where it turns; NaN if in no draw.
     """
 
     probability: float
