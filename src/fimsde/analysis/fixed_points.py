@@ -42,8 +42,8 @@ class PointError:
         x: Where it is.
         eigenvalues: Their real parts, the largest first.
         relaxation_time: 1 over the size of the largest real part, where it is stable: how fast paths return.
-        frequency: Size of the imaginary part of the first eigenvalue over 2 pi, turns per time, where it turns; NaN if in
-            no draw.
+        frequency: Size of the imaginary part of the first eigenvalue over 2 pi, turns per time, where it turns; NaN
+            if in no draw.
     """
 
     probability: float
