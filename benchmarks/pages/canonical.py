@@ -25,7 +25,7 @@ def short(stored: Stored) -> str:
     return markdown(
         ["noise / gap", *HEADS],
         [
-            ["drift (`--methods evidence`, known origin)", *_means(stored, "evidence", "drift", two_digits)],
+            ["drift (`--methods evidence`, the default)", *_means(stored, "evidence", "drift", two_digits)],
             ["diffusion", *_means(stored, "evidence", "diffusion", "{:.3f}".format)],
             [
                 "drift, unknown origin (`evidence-unknown-origin`)",
