@@ -111,6 +111,7 @@ def _weigh(
     """All hypotheses on the quadratic log likelihood around an equation."""
     equation, found = here.equation, here.predictions
     data = drift_information(found, equation)
+    _check_finite(data.matrix, data.right)
     drift = weigh_drift(data, equation.drift_basis, speed, origin)
     left = innovations_after(found, equation, drift.mean)
     if len(left) < _MANY:  # innovations around a fitted drift are too small, by what the fit has spent
@@ -119,12 +120,19 @@ def _weigh(
         squares = np.maximum((left**2 / found.variance).sum(axis=0), 1.0)
         left = left * np.sqrt(1.0 + np.clip(spent, 0.0, 0.5 * len(left)) / squares)
     told = variance_information(found, equation, left)
+    _check_finite(told.matrix, told.right)
     level = mean_rate(equation, found)
     noise_mean, noise_error = told.noise(10.0 * level)
     noise = equation.noise if euler or keep_noise else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
     return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
+
+
+def _check_finite(*parts: Float64[Array, "..."]) -> None:
+    """A likelihood that is no number anywhere near the equation tells nothing of its coefficients."""
+    if not all(np.isfinite(part).all() for part in parts):
+        raise np.linalg.LinAlgError("the likelihood is not finite")
 
 
 def _with_constant_rate(equation: Equation, found: Predictions) -> Equation:
