@@ -42,7 +42,7 @@ from fimsde.train.loop import run
 from fimsde.train.pretrain.batches import Batch, StreamedBatches
 from fimsde.train.pretrain.cache import CachedBatches, fill_cache
 from fimsde.train.pretrain.objectives import Objective, choose_objective
-from fimsde.train.pretrain.run import new_model
+from fimsde.train.pretrain.start import new_model
 
 MOST_STEPS = 100_000
 PAPER_MODEL = ModelConfig(embed=72, heads=4, functional_layers=2, feed_forward=192, head_hidden=(96, 96))

@@ -1,4 +1,4 @@
-"""Forecasts on held-out data: CRPS of the bundled model's equation beside simple forecasts.
+"""Forecasts on held-out data: CRPS of the estimated equation beside simple forecasts.
 
     python benchmarks/forecast.py [--seed 0] [--repetitions 3] [--store]
 
@@ -21,7 +21,7 @@ from fimsde.metrics.crps import crps
 from fimsde.systems.canonical import CANONICAL, context
 
 AHEAD = (1, 10, 50)
-MEMBERS, ORIGINS, MOST_ORDER = 200, 60, 10
+MEMBERS, ORIGINS, MOST_ORDER, DRAWS = 200, 60, 10, 20
 SYSTEMS = [s for s in CANONICAL if s.dim == 1][:2] + [s for s in CANONICAL if s.dim == 2][:2]
 
 
@@ -47,7 +47,7 @@ def all_series(seed, repetitions):
     """Names and repetitions of every series."""
     for system in SYSTEMS:
         yield system.title, [context(system, length=2500, stride=10, seed=seed + 1000 * k) for k in range(repetitions)]
-    for name in ("el-nino", "sunspots", "co2"):
+    for name in ("vix", "exchange-rate", "treasury-rate", "el-nino", "sunspots", "co2"):
         try:
             yield name, [fimsde.datasets.load(name)]
         except fimsde.FimsdeError as error:
@@ -109,15 +109,16 @@ def climatology(train, values, times, starts, rng):
 
 
 def equation(train, values, times, starts, rng):
-    """Paths of the estimated equation."""
-    sde = fimsde.estimate(train)
-    table = sde.tabulate()
-    made = []
-    for start in starts:
+    """Paths of the estimated equation: of draws of its posterior, which take turns, as `forecast` has them."""
+    draws = [sde.tabulate() for sde in fimsde.estimate(train).posterior(DRAWS)]
+    made = np.empty((len(starts), MEMBERS, len(AHEAD), train.dim))
+    for k, start in enumerate(starts):
         grid = times[start : start + max(AHEAD) + 1]
-        paths = fimsde.simulate(table, np.tile(values[start], (MEMBERS, 1)), grid, substeps=4, seed=int(start))
-        made.append(np.nan_to_num(paths.values[:, list(AHEAD)], nan=1e3))
-    return np.stack(made)
+        begin = np.tile(values[start], (MEMBERS // DRAWS, 1))
+        for i, sde in enumerate(draws):
+            paths = fimsde.simulate(sde, begin, grid, substeps=4, seed=DRAWS * int(start) + i)
+            made[k, i::DRAWS] = np.nan_to_num(paths.values[:, list(AHEAD)], nan=1e3)
+    return made
 
 
 METHODS = {

@@ -18,6 +18,7 @@ OURS = (*MEASURED, *MODEL)
 PLACES = {  # modules and folders of the package that decide the numbers of a script
     "short_data": (*OURS, *DECIDES["kramers-moyal"]),
     "band_coverage": (*OURS, "analysis/band.py"),
+    "posterior_numbers": ("evidence", "bank", "data", "analysis", "results"),
     "bundled_speed": (*OURS, "tabulate.py", "tabulate_kernels.py"),
     "forecast": (*OURS, "results/forecasts.py", "metrics/crps.py"),
     "startup": ("interface/cli", "__init__.py"),
@@ -25,6 +26,7 @@ PLACES = {  # modules and folders of the package that decide the numbers of a sc
     "ablation": (*OURS, "prior", "train"),
     "training_speed": ("model", "prior", "train/pretrain", "benchmark/scaling/cost.py"),
     "zero_answer": ("prior", "train/pretrain", "benchmark/scaling/judge.py"),
+    "least_squares": ("prior", "train/pretrain", "benchmark/scaling/judge.py"),
     "mmd_speed": MEASURED,
     "prior_speed": ("prior",),
     "prior_statistics": ("prior",),

@@ -25,7 +25,7 @@ def main() -> None:
     options = parser.parse_args()
     squares = [
         (batch.drift.square().sum(-1) + batch.diffusion.square().sum(-1)) / batch.dims.sum(1)[:, None]
-        for batch in held_out(TrainConfig.preset("paper-0.4m"))
+        for (batch,) in held_out(TrainConfig.preset("paper-0.4m"))
     ]
     levels = [torch.full((1, 1), level) for level in torch.linspace(0, 30, 121).tolist()]
     rows = {

@@ -57,8 +57,13 @@ def acceleration(s):
     return (drift.reshape(where.shape) * directions).sum(axis=2).mean(axis=1)
 
 
-found = speeds[np.argmax(acceleration(sde) < 0)]
-print(f"preferred speed {found:.0f} µm/h, truth {SPEED:.0f} µm/h")
+def preferred(s):
+    return speeds[np.argmax(acceleration(s) < 0)]
+
+
+ends = sde.posterior(50).interval(preferred)
+print(f"preferred speed {preferred(sde):.0f} µm/h ", end="")
+print(f"({ends.low:.0f} to {ends.high:.0f}), truth {SPEED:.0f} µm/h")
 
 # %%
 # Persistence: the time after which the velocity has forgotten its direction, in
@@ -74,17 +79,21 @@ def persistence(s):
     return grid[np.argmax(correlation < correlation[0] / np.e)]
 
 
-print(f"persistence {persistence(sde):.1f} h, truth {persistence(truth):.1f} h")
+ends = sde.posterior(30).interval(persistence)
+print(
+    f"persistence {persistence(sde):.1f} h ({ends.low:.1f} to {ends.high:.1f}), ",
+    end="",
+)
+print(f"truth {persistence(truth):.1f} h")
 
 # %%
-# Acceleration against speed, with the range of 10 estimates from resampled tracks.
+# Acceleration against speed, with its interval of 90 % at each of them.
 
-redrawn = [acceleration(s) for s in sde.resampled(10)]
-low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
+ends = sde.posterior(50).interval(acceleration)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
 left.plot(*obs.values.T, ".", ms=1, color="#555555")
 left.set(xlabel="vx (µm/h)", ylabel="vy (µm/h)", aspect="equal")
-right.fill_between(speeds, low, high, alpha=0.2, label="bootstrap")
+right.fill_between(speeds, ends.low, ends.high, alpha=0.2, label="90 %")
 right.plot(speeds, acceleration(sde), label="estimate")
 right.plot(speeds, acceleration(truth), "k--", label="truth")
 right.axhline(0, lw=0.7, color="#999999")

@@ -33,13 +33,14 @@ obs = fimsde.read(record.values[0], times=times, names=names, time_unit="kyr")
 
 sde = fimsde.estimate(obs)
 for point in sde.fixed_points():
-    print(f"{point.kind} at {point.x[0]:.1f} permil")
+    low, high = point.error.x.low[0], point.error.x.high[0]
+    print(f"{point.kind} at {point.x[0]:.1f} permil ({low:.1f} to {high:.1f})")
 
 # %%
 # What the record is asked for: how long does a phase last, from the arrival at one
 # level to the arrival at the other? The phases in the record say so directly, if there
-# are enough of them; the estimate uses every step. Its range is that of 20 estimates
-# from bootstrap resamples of the data. Durations depend exponentially on the
+# are enough of them; the estimate uses every step. Its interval of 90 % is that of 200
+# equations that the data leave possible. Durations depend exponentially on the
 # landscape, so it is wide.
 
 COLD, WARM = -43.0, -39.0
@@ -60,8 +61,8 @@ for name, is_warm, ends in (
     ("cold", False, (COLD, WARM)),
     ("warm", True, (WARM, COLD)),
 ):
-    redrawn = [mean_duration(s, *ends) for s in sde.resampled(20)]
-    low, high = np.quantile(redrawn, [0.05, 0.95])
+    possible = sde.first_passage(*ends).interval(ends[0])
+    low, high = possible.low[0], possible.high[0]
     phases = seen(obs.values[:, 0], is_warm)
     print(f"{name} phases, mean duration in kyr")
     print(f"  estimate {mean_duration(sde, *ends):.1f} ({low:.1f} to {high:.1f})")
@@ -80,14 +81,13 @@ def landscape(s):
 
 
 y = landscape(sde).x
-redrawn = [landscape(s).effective_potential for s in sde.resampled(20)]
+possible = sde.potential(box).interval()[1]
 fig, (left, right) = plt.subplots(
     1, 2, figsize=(7.2, 2.6), width_ratios=(2, 1), layout="constrained", sharey=True
 )
 left.plot(obs.times, obs.values[:, 0], lw=0.4, color="#555555")
 left.set(xlabel="time (kyr)", ylabel="δ18O (permil)")
-low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
-right.fill_betweenx(y, low, high, alpha=0.2, label="bootstrap")
+right.fill_betweenx(y, possible.low, possible.high, alpha=0.2, label="90 %")
 right.plot(landscape(sde).effective_potential, y, label="estimate")
 right.plot(landscape(truth).effective_potential, y, "k--", label="truth")
 right.set(xlabel="effective potential (no unit)", xlim=(-0.2, 5))

@@ -20,7 +20,7 @@ obs = context(truth, noise_std=0.05, stride=2, length=4000)
 # mean log density of held-out steps (larger is better), discrepancy of simulated paths
 # (0 is perfect), its p-value, and CPU seconds of the fit.
 
-METHODS = ["ours", "kramers-moyal", "bisde-scaled", "sparsegp-improved"]
+METHODS = ["fimsde", "kramers-moyal", "bisde-scaled", "sparsegp-improved"]
 print(fimsde.compare(obs, METHODS))
 
 # %%

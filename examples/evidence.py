@@ -42,6 +42,18 @@ print("diffusion ", sde.diffusion(x).round(2))
 print(sde.equation())
 
 # %%
+# The probabilities of all hypotheses about the drift. Before the data they had a third
+# each: sparse polynomials around zero, around an unknown place, and all the others.
+
+weights = {name: p[0] for name, p in found.probabilities["drift"].items()}
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+ax.barh(list(weights), list(weights.values()), color="C0")
+ax.invert_yaxis()
+ax.set(xlabel="probability given the data", xlim=(0, 1))
+ax.tick_params(axis="y", labelsize="x-small")
+fig.savefig("evidence-weights.png", dpi=160)
+
+# %%
 # Least squares on the same data take the noise for a strong pull and for diffusion.
 
 plain = fimsde.fit(obs, "kramers-moyal")

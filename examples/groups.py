@@ -42,7 +42,10 @@ found["treated"] = table.groupby("subject")["treated"].first().to_numpy()
 both = [part["relaxation_time"].dropna() for _, part in found.groupby("treated")]
 test = stats.mannwhitneyu(*both)
 for name, of_one, true in zip(("untreated", "treated"), both, (0.5, 1), strict=True):
-    print(f"{name}: median {of_one.median():.2f} s, truth {true:.2f} s")
+    ends = stats.bootstrap((of_one,), np.median, confidence_level=0.9, rng=0)
+    low, high = ends.confidence_interval
+    print(f"{name}: median {of_one.median():.2f} s ", end="")
+    print(f"({low:.2f} to {high:.2f}), truth {true:.2f} s")
 print(f"Mann-Whitney p = {test.pvalue:.3f}")
 
 # %%

@@ -52,10 +52,15 @@ curves = {"estimate": sde.potential(box).effective_potential, "truth": free_ener
 for name, curve in curves.items():
     left, right = barriers(curve)
     print(f"{name:8} {left:.1f} kT from the left, {right:.1f} kT from the right")
+for barrier in sde.potential(box).barriers():
+    ends = barrier.effective_interval
+    print(
+        f"from the well at {barrier.well:+.2f} nm: {barrier.effective:.1f} kT ", end=""
+    )
+    print(f"({ends.low:.1f} to {ends.high:.1f})")
 
 # %%
-# Rates: mean first passage times by the backward equation, with the range of 20
-# estimates from bootstrap resamples.
+# Rates: mean first passage times by the backward equation, with intervals of 90 %.
 
 
 def passage(s, start, end):
@@ -63,15 +68,14 @@ def passage(s, start, end):
 
 
 for ends in ((-1.0, 1.0), (1.0, -1.0)):
-    redrawn = [passage(s, *ends) for s in sde.resampled(20)]
-    low, high = np.quantile(redrawn, [0.05, 0.95])
+    possible = sde.first_passage(*ends).interval(ends[0])
+    low, high = possible.low[0], possible.high[0]
     found, exact = passage(sde, *ends), passage(truth, *ends)
     print(f"from {ends[0]:+.0f} to {ends[1]:+.0f} nm: {found:.1f} ns ", end="")
     print(f"({low:.1f} to {high:.1f}), truth {exact:.1f} ns")
 
 # %%
-# Free energy and mobility along the coordinate, with the ranges of the bootstrap
-# estimates.
+# Free energy and mobility along the coordinate, with intervals of 90 %.
 
 
 def profiles(s):
@@ -79,13 +83,12 @@ def profiles(s):
     return r.potential(box).effective_potential, r.fields(q[:, None])[1][:, 0] ** 2 / 2
 
 
-redrawn = np.array([profiles(s) for s in sde.resampled(20)])
+possible = sde.posterior(100).interval(lambda s: np.array(profiles(s)))
 exact = (free_energy(q) - free_energy(q).min(), np.full_like(q, MOBILITY))
 labels = ("free energy (kT)", "mobility (nm² / ns)")
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 2.7), layout="constrained")
 for k, ax in enumerate(axes):
-    low, high = np.quantile(redrawn[:, k], [0.05, 0.95], axis=0)
-    ax.fill_between(q, low, high, alpha=0.2, label="bootstrap")
+    ax.fill_between(q, possible.low[k], possible.high[k], alpha=0.2, label="90 %")
     ax.plot(q, profiles(sde)[k], label="estimate")
     ax.plot(q, exact[k], "k--", label="truth")
     ax.set(xlabel="q (nm)", ylabel=labels[k], ylim=(0, None))

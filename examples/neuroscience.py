@@ -23,7 +23,13 @@ print(sde.equation())
 # The resting point: an unstable one means that the neuron fires by itself.
 
 for point in sde.fixed_points():
-    print(f"{point.kind} at v = {point.x[0]:.2f}, w = {point.x[1]:.2f}")
+    low, high = point.error.x.low, point.error.x.high
+    print(
+        f"{point.kind} at v = {point.x[0]:.2f} ({low[0]:.2f} to {high[0]:.2f}), ",
+        end="",
+    )
+    print(f"w = {point.x[1]:.2f} ({low[1]:.2f} to {high[1]:.2f})")
+    print(f"  unstable with probability {1 - point.error.stable:.2f}")
 
 # %%
 # Firing: crossings of v = 1 that follow a visit below v = -1. Rate and regularity

@@ -32,8 +32,11 @@ print(sde)
 # that is a lot.
 
 plain = fimsde.fit(obs, "kramers-moyal")
-for name, result in (("bundled", sde), ("Kramers-Moyal", plain)):
-    print(f"{name:14} g at 0: {result.diffusion_sq(0.0):.3f} µm²/s")
+for name, result in (("fimsde", sde), ("Kramers-Moyal", plain)):
+    band = result.band(0.0)
+    low, high = band.diffusion_low[0, 0] ** 2, band.diffusion_high[0, 0] ** 2
+    print(f"{name:14} g at 0: {result.diffusion_sq(0.0):.3f} ", end="")
+    print(f"({low:.3f} to {high:.3f}) µm²/s")
 print(f"{'truth':14} g at 0: 0.020 µm²/s")
 
 # %%

@@ -45,18 +45,23 @@ print("  of the truth  ", truth.diffusion(x).round(2))
 print(sde.equation())
 
 # %%
-# With bands at 90 % (from 20 bootstrap resamples; the default is 50) and the truth
-# beside it. Ticks at the lower edge are observations; grey is where there are none.
+# With bands at 90 % and the truth beside it. Ticks at the lower edge are observations;
+# grey is where there are none.
 
-sde.plot(truth=truth, resamples=20).savefig("quickstart.png", dpi=160)
+sde.plot(truth=truth).savefig("quickstart.png", dpi=160)
 
 # %%
-# What follows from it: fixed points, and the mean time from one well to the other.
+# What follows from it: fixed points, and the mean time from one well to the other, all
+# with intervals of 90 %.
 
 for point in sde.fixed_points():
-    print(f"{point.kind} at {point.x[0]:.2f}")
-for name, s in (("estimate", sde), ("truth", fimsde.result(truth, obs))):
-    print(f"{name}: {s.first_passage(-1.0, 1.0).at(-1.0)[0]:.1f} from -1 to 1")
+    low, high = point.error.x.low[0], point.error.x.high[0]
+    print(f"{point.kind} at {point.x[0]:.2f} ({low:.2f} to {high:.2f})")
+passage = sde.first_passage(-1.0, 1.0)
+exact = fimsde.result(truth, obs).first_passage(-1.0, 1.0).at(-1.0)[0]
+ends = passage.interval(-1.0)
+print(f"from -1 to 1: {passage.at(-1.0)[0]:.1f} ", end="")
+print(f"({ends.low[0]:.1f} to {ends.high[0]:.1f}), truth {exact:.1f}")
 
 # %%
 # New paths of the estimated equation.
@@ -68,4 +73,4 @@ print(new.values.shape, "states,", new.num_diverged, "paths diverged")
 # Everything above on one page, with verdicts on data and estimate: `sde.check()` alone
 # prints them.
 
-sde.report("report.html", resamples=20)
+sde.report("report.html")

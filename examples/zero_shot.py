@@ -47,10 +47,9 @@ print("diffusion    ", sde.diffusion(x).round(2).tolist())
 print("  of the truth", truth.diffusion(x).round(2).tolist())
 
 # %%
-# **How sure?** `band` draws the data again and estimates again; the default is 50
-# times.
+# **How sure?** `band` is where 90 % of the draws of the posterior are.
 
-band = sde.band(x, resamples=10)
+band = sde.band(x)
 for place, low, high in zip(x, band.drift_low, band.drift_high, strict=True):
     print(f"drift of u at {place}: {low[0]:.2f} to {high[0]:.2f} at {band.level:.0%}")
 
@@ -66,10 +65,11 @@ print(equation.latex())
 # **What a formula leaves out.** The true drift of u is -0.1 u + 2 v: the oscillator is
 # damped. Terms that the data cannot tell from zero are left out of the formula, which
 # does not make them zero. Where v is 0, nothing but the damping moves u, so ask there.
-# A band that holds 0 as well as the truth says: these data are too few to know.
+# A band that holds 0 says: these data are too few to know. Nine bands of ten hold the
+# truth; this one ends a little above it.
 
 alone = np.array([[2.5, 0.0]])
-band = sde.band(alone, resamples=10)
+band = sde.band(alone)
 low, high = band.drift_low[0, 0], band.drift_high[0, 0]
 print(f"drift of u at {alone[0]}: {low:.2f} to {high:.2f} at {band.level:.0%}")
 print(f"  of the truth {truth.drift(alone)[0, 0]:.2f}; without damping 0")

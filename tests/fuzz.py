@@ -37,7 +37,7 @@ _RESAMPLES = 3
 _BLOCK = 50  # tables between two lines of a long run
 _CHEAP = {  # what takes longest, on coarser grids and with fewer paths; every `_EVERY_FULL`-th table has all of it
     fixed_points: {"_NODES": 125, "_MOST_NODES": 9, "_ALONE": 61},
-    predictive: {"_SIMULATED": 3, "_STEPS": 10},
+    predictive: {"_NEEDED": 9, "_SOME": 5, "_PROBES": 100},
     case: {"REPLICATES": 3},
 }
 

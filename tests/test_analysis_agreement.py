@@ -99,3 +99,4 @@ def test_the_difference_is_said_wherever_both_are_shown():
 
 def test_places_far_from_zero_are_told_apart():
     assert place(np.array([100_000.123, -0.5, 0.0]), np.array([2.0, 4.0, 1.0])) == ("100000.123", "-0.5", "0")
+    assert place(np.array([3e-5, -2e-20, 1e-4]), np.array([6.5, 1.0, 1.0])) == ("0", "0", "0.0001")

@@ -5,7 +5,7 @@ import pytest
 
 import fimsde
 from checks import check_variance
-from fimsde.analysis.replay import Replay, _gap, _part, autocorrelation, replay
+from fimsde.analysis.replay import Replay, _gap, autocorrelation, beginning, replay
 from fimsde.errors import ConfigError
 from problems import OrnsteinUhlenbeck
 
@@ -70,10 +70,10 @@ def test_paths_that_diverge_are_counted_and_end_the_replay_of_nobody_else():
 
 def test_long_records_are_replayed_in_part():
     data = observed([500, 300, 20])
-    part = _part(data, 100, 10_000)
+    part = beginning(data, 100, 10_000)
     assert np.diff(part.path_starts).tolist() == [100, 100, 20]
     np.testing.assert_array_equal(part.path(1)[1], data.path(1)[1][:100])
-    assert _part(data, 100, 120).num_paths == 2
+    assert beginning(data, 100, 120).num_paths == 2
 
 
 def test_only_regular_observations_have_a_gap():

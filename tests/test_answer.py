@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import fimsde
-from fimsde.analysis.formula import with_error
+from fimsde.analysis.draws import Interval
+from fimsde.analysis.formula import bare, with_error
+from fimsde.data.lines import Line, as_text
+from fimsde.equations.sde import FunctionSDE
 from fimsde.report import find
-from fimsde.report.answer import answer, answer_of, text_of
+from fimsde.report.answer import _range_of_place, answer, answer_of, text_of
+from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
 from fimsde.systems.canonical import DOUBLE_WELL
 from fitted import linear
@@ -88,6 +92,20 @@ def test_error_bars_are_those_of_the_posterior_if_there_is_one():
     assert with_error(abs(terms.coefficients[0, k]), half) in said["Equation"]
 
 
+def test_a_relaxation_time_that_most_of_the_posterior_has_not_is_not_told():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    found = find(fimsde.estimate(observed(ou, [0.0], num=3000)), parts=BRIEF)
+    (point,) = found.points
+    few = replace(point.error.relaxation_time, known=0.3)
+    unsure = replace(point, error=replace(point.error, stable=0.4, relaxation_time=few))
+    said = {line.label: line.text for line in answer_of(replace(found, points=(unsure,))).lines}
+    assert "an equilibrium, stable with probability 40%, at x1 = " in said["Found"]
+    assert "relaxation time unknown" in said["Found"]
+    assert "relaxation times" not in said["Data"]
+    assert "slope of the drift at the equilibrium" in said["Next"]
+    assert relaxation_time((unsure,)) is None is not relaxation_time((point,))
+
+
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [
@@ -132,6 +150,20 @@ def test_the_noise_of_the_instrument_is_found_and_its_absence_too():
     assert float(said[1]) == pytest.approx(0.1, rel=0.1)
 
 
+def test_both_kinds_of_noise_have_their_intervals():
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    clean = observed(ou, [0.0], num=3000)
+    noisy = replace(clean, values=clean.values + 0.1 * np.random.default_rng(0).standard_normal(clean.values.shape))
+    result = fimsde.estimate(noisy)
+    found, number = shown(result)["Found"], r"(\S+) \((\S+) to (\S+)\)"
+    strength = re.search(rf"constant strength {number} per", found)
+    assert float(strength[2]) < 0.5 < float(strength[3])
+    assert float(strength[2]) < float(strength[1]) < float(strength[3])
+    ends = np.quantile(result.posterior().noise_std, [0.05, 0.95])
+    instrument = re.search(rf"measurement noise {number} \(standard deviation\)", found)
+    np.testing.assert_allclose([float(instrument[2]), float(instrument[3])], ends, rtol=0.01)
+
+
 def test_the_record_is_measured_in_relaxation_times_and_a_short_one_should_be_longer():
     ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
     long, short = (shown(fimsde.result(ou, observed(ou, [0.0], num=num))) for num in (6000, 1000))
@@ -149,6 +181,18 @@ def test_without_drift_nothing_is_said_about_equilibria():
     assert "equilibrium" not in said["Found"]
     assert "relaxation" not in said["Data"]
     assert said["Next"].startswith("Record longer")
+
+
+def test_where_one_component_has_no_drift_there_is_no_equilibrium_either():
+    """The equation says dx1 = 0 dt; a zero of the other drift is no place to rest."""
+    rng = np.random.default_rng(4)
+    pull = fimsde.FunctionSDE(1, lambda x: -x, np.ones_like)
+    back = fimsde.simulate(pull, np.zeros((1, 1)), 0.05 * np.arange(3000), substeps=4, seed=4).values[0]
+    walk = np.cumsum(rng.standard_normal(3000))[:, None] * 0.05**0.5
+    both = fimsde.FunctionSDE(2, lambda x: x * np.array([-1e-6, -1.0]), np.ones_like)
+    said = shown(fimsde.result(both, fimsde.read(np.concatenate([walk, back], axis=1), dt=0.05)))
+    assert "no drift of x1 could be seen" in said["Found"]
+    assert "equilibrium at" not in said["Found"]
 
 
 def test_a_cause_decides_what_to_do_next():
@@ -181,3 +225,36 @@ def test_observations_are_printed_in_five_lines():
     assert "5 observations of v (m) in 2 paths" in plain(obs._repr_html_())
     assert len(repr(obs)) < 100
     assert "nothing about the data" in str(observed(OrnsteinUhlenbeck(), [0.0]))
+
+
+def test_the_brackets_of_a_number_under_a_root_were_taken_off_one_side_only():
+    for text, plain in (("(0.25 ± 0.01)", "0.25 ± 0.01"), ("(0.6 ± 6.2)e-11", "(0.6 ± 6.2)e-11"), ("0.25", "0.25")):
+        assert bare(text) == plain
+    small = fimsde.estimate(fimsde.read([2.0, 2.5, 3.0, 1.0], dt=1.0, names=["x"]))
+    assert str(small).splitlines()[0].count("(") == str(small).splitlines()[0].count(")")
+
+
+def test_a_formula_that_describes_a_part_of_the_field_is_called_rough():
+    """A noise with a narrow peak is no polynomial of degree two."""
+    step = FunctionSDE(1, lambda x: -x, lambda x: 0.3 + 1.5 * np.exp(-((x / 0.1) ** 2)))
+    said = fimsde.estimate(observed(step, [0.0], 6000, names=["<b>"]))
+    share = said.equation().diffusion_sq_terms.explained[0]
+    assert share < 0.9, "another example is needed"
+    assert f"a rough formula: it explains {share:.0%} of the variance rate of <b>" in shown(said)["Equation"]
+    assert f"it explains {share:.0%} of the variance rate of <b>" in plain(said._repr_html_())
+    assert "<b>;" not in said._repr_html_()
+    assert "rough" not in shown(fimsde.estimate(observed(OrnsteinUhlenbeck(), [0.0])))["Equation"]
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("40", 60), ("200", 100)])
+def test_sentences_are_wrapped_to_the_terminal(columns, widest, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = as_text([Line("Found", "a stable equilibrium at some place, and another one; " * 5)]).splitlines()
+    assert widest - 15 < max(map(len, lines)) <= widest
+
+
+def test_an_interval_is_as_coarse_as_the_place_it_belongs_to():
+    """An unstable equilibrium at 0 was given the interval 4.01e-05 to 8.24e-05."""
+    width = np.array([2.5])
+    for low, high, said in ((4.01e-5, 8.24e-5, ""), (-0.01237, 0.2, " (-0.012 to 0.2)"), (np.nan, np.nan, "")):
+        assert _range_of_place(Interval(np.array([low]), np.array([high]), 0.9), width) == said

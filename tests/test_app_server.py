@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -166,3 +167,20 @@ def test_options_of_the_server_keep_it_on_this_machine():
     assert chosen["server.allowedHosts"] == ["127.0.0.1", "localhost"]
     assert chosen["server.enableCORS"] is chosen["server.enableXsrfProtection"] is True
     assert chosen["browser.gatherUsageStats"] is False
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_the_server_was_left_behind_when_the_program_was_ended(how, tmp_path):
+    port = start.find_port(None)
+    program = [sys.executable, "-c", "from fimsde.interface.cli import main; main()"]
+    process = subprocess.Popen([*program, "app", "--no-browser", "--port", str(port)], stdout=subprocess.DEVNULL)
+    wait_until_healthy(port)
+    process.send_signal(how)
+    process.wait(60)
+    deadline = time.monotonic() + 60
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return
+        assert time.monotonic() < deadline, "the server is still there"
+        time.sleep(0.2)

@@ -302,7 +302,7 @@ def test_figures_show_every_method(problem):
     figure = fields_and_paths(TASK, named(["kramers-moyal", "ours"]))  # warnings outside the data would be errors
     drift = figure.axes[0]
     labels = [text.get_text() for text in drift.get_legend().get_texts()]
-    assert labels == ["truth", "Kramers-Moyal", "fimsde, bundled weights"]
+    assert labels == ["truth", "Kramers-Moyal", "fimsde, bundled model"]
     plane = fields_and_paths(replace(TASK, system="damped_linear"), [])
     assert len(plane.axes) == 2
 

@@ -51,7 +51,12 @@ def test_a_changed_result_is_noticed_on_every_page_that_has_it_and_written(copy,
     file.write_text(json.dumps(stored, indent=1))
     assert check(copy, "--check") == 1
     printed = capsys.readouterr().out
-    for page in ("README.md", "src/fimsde/weights/README.md", "docs/benchmark/ours.md", "docs/benchmark/canonical.csv"):
+    for page in (
+        "README.md",
+        "src/fimsde/weights/README.md",
+        "docs/benchmark/bundled.md",
+        "docs/benchmark/canonical.csv",
+    ):
         assert f"+++ {page} as stored" in printed
     assert re.search(r"^-Better in .*>55 of 56<.*\n.*\n?\+Better in .*>54 of 56<", printed, re.MULTILINE)
     assert check(copy) == 0
@@ -66,7 +71,7 @@ def test_a_changed_number_of_a_script_a_typed_figure_and_other_code_are_noticed(
     page.write_text(page.read_text().replace("| N(0,1) | 0.0000", "| N(0,1) | 0.0001"))
     assert check(copy, "--check") == 1
     found = capsys.readouterr()
-    for name in ("benchmark/ours", "finetuning", "benchmark"):
+    for name in ("benchmark/bundled", "finetuning", "benchmark"):
         assert f"+++ docs/{name}.md as stored" in found.out
     assert "+++ README.md" not in found.out
     assert "scripts, short_data: by other code" in found.err

@@ -1,14 +1,16 @@
 """Calibration of the verdicts: resumable, and its tables count what was said."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fimsde.benchmark.verdicts import run as verdicts
+from fimsde.benchmark.verdicts.figures import FILE, power_curves, save_figure
 from fimsde.benchmark.verdicts.right import CELLS, right_class
 from fimsde.benchmark.verdicts.run import Kind, Outcome, kinds, read, run
-from fimsde.benchmark.verdicts.tables import OFF, by_source, false_alarms, named, table
+from fimsde.benchmark.verdicts.tables import OFF, QUIET, by_source, false_alarms, named, table
 from fimsde.benchmark.verdicts.wrong import ROWS
 from fimsde.errors import DatasetError
 from fimsde.filter.kalman import innovations
@@ -34,7 +36,9 @@ def test_tables_count_lights_causes_and_names():
     right = [outcome(0), outcome(1), outcome(2), outcome(3, ("trend",)), outcome(4, ("memory",), lost=0.5)]
     wrong = [outcome(0, ("season", *row.verdicts)), outcome(1, row.verdicts), outcome(2)]
     found = [(Kind(cell=CELLS[0]), right), (Kind(row=row, strength=row.strengths[2]), wrong)]
-    assert "| 5 | 4 | 1 (25.0%) | trend 1 | 1 | 1 | 0.10 |" in false_alarms(found)
+    assert "| 5 | 4 | 1 (25.0%) | trend 1 | 1 of 1 | 0 of 0 | 0.10 |" in false_alarms(found)
+    apart = [replace(outcome(0, ("trend",)), quiet=0.2), replace(outcome(1), nats=50.0)]
+    assert "| 2 | 0 | 0 (0.0%) | none | 0 of 1 | 1 of 1 | 0.10 |" in false_alarms([(Kind(cell=CELLS[0]), apart)])
     assert "| systems | 2 | 1 | 0 (0.0%) | 0 |" in by_source(found)
     assert "| 67% | 33% | 0.10 |" in named(found)
     for part in (false_alarms, by_source, named):
@@ -47,6 +51,16 @@ def test_what_is_stored_is_read_back_and_nothing_is_computed_for_a_summary(tmp_p
     monkeypatch.setattr(verdicts, "judge", None)
     assert list(run(tmp_path, quick=True, seed=1, repetitions=2, compute=False)) == stored
     assert list(run(tmp_path, quick=True, seed=2, compute=False)) == []
+
+
+def test_the_figure_shows_the_share_of_every_strength(tmp_path):
+    row = ROWS[0]
+    half = [outcome(0, row.verdicts), outcome(1)]
+    found = [(Kind(row=row, strength=row.strengths[0]), half), (Kind(row=row, strength=row.strengths[2]), half[:1])]
+    (line, _) = power_curves(found).axes[0].lines
+    assert list(line.get_ydata()) == [0.5, 1.0]
+    save_figure(found, tmp_path)
+    assert (tmp_path / FILE).stat().st_size > 1000
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -78,7 +92,7 @@ def test_verdicts_are_right_about_being_wrong_and_do_not_cry_wolf(tmp_path):
     three data sets, and at most one of six lights on data of the right class with an estimate that fits is not good."""
     found = list(run(tmp_path, quick=True, seed=41, repetitions=3))
     right = [o for kind, outcomes in found if kind.row is None for o in outcomes]
-    lights = [o.status != "good" for o in right if o.lost is not None and o.lost < OFF]
+    lights = [o.status != "good" for o in right if o.lost is not None and o.lost < OFF and o.quiet < QUIET]
     assert sum(lights) <= 1
     for kind, outcomes in found:
         if kind.row is not None:

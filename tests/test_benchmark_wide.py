@@ -226,7 +226,7 @@ def stored(family, method, drifts, diffusion=0.1):
 def test_regret_is_a_ratio_of_geometric_means_and_not_of_the_luckiest_data_set():
     """The specialists are the better one on one data set each; their means are 0.2 and 0.4, ours is 0.3."""
     files = [
-        stored("linear-1d", "ours", [0.1, 0.9]),
+        stored("linear-1d", "evidence", [0.1, 0.9]),
         stored("linear-1d", "gp-weak", [0.05, 0.8]),
         stored("linear-1d", "sparse-cubic", [0.4, 0.4]),
     ]
@@ -237,14 +237,14 @@ def test_regret_is_a_ratio_of_geometric_means_and_not_of_the_luckiest_data_set()
 
 def test_specialists_with_few_draws_are_compared_on_these_and_ours_are_no_specialists():
     files = [
-        stored("linear-1d", "ours", [0.1, 0.9]),
+        stored("linear-1d", "evidence", [0.1, 0.9]),
         stored("linear-1d", "sfi-parametric", [0.05]),
         stored("linear-1d", "ours-origin", [1e-3, 1e-3]),
     ]
     (found,) = [r for r in regrets(files) if r.measure == "drift"]
     assert (found.best, found.draws, found.of) == ("sfi-parametric", 1, 2)
     assert found.value == pytest.approx(2)
-    assert "2.00 sfi-parametric [1]" in regret_tables(files, "ours")[0].rows[0]
+    assert "2.00 sfi-parametric [1]" in regret_tables(files, "evidence")[0].rows[0]
 
 
 def test_nobody_gains_by_failing():
@@ -256,12 +256,12 @@ def test_nobody_gains_by_failing():
 
 def test_tables_end_with_the_mean_over_families_and_the_worst():
     files = [
-        *(stored("linear-1d", "ours", [0.1]), stored("linear-1d", "gp-weak", [0.2])),
-        *(stored("lorenz-3d", "ours", [0.8]), stored("lorenz-3d", "gp-weak", [0.1])),
+        *(stored("linear-1d", "evidence", [0.1]), stored("linear-1d", "gp-weak", [0.2])),
+        *(stored("lorenz-3d", "evidence", [0.8]), stored("lorenz-3d", "gp-weak", [0.1])),
     ]
     mean, worst = over_families(regrets(files), COLUMNS[0], "drift")
     assert (mean, worst.family, worst.value) == (pytest.approx(2.0), "lorenz-3d", pytest.approx(8.0))
-    table = regret_tables(files, "ours")[0]
+    table = regret_tables(files, "evidence")[0]
     assert [row[0] for row in table.rows][-2:] == ["**geometric mean**", "**worst family**"]
     assert [row[1] for row in table.rows][-2:] == ["**2.00**", "**8.00**"]
     assert len(error_tables(files)) == 4
@@ -271,7 +271,7 @@ def test_the_command_line_prints_regrets_and_refuses_what_is_not_for_this_suite(
     def call(*words):
         return CliRunner().invoke(app, ["bench", "wide", "--out", str(tmp_path), "--seed", str(DEV_SEED), *words])
 
-    for file in (stored("linear-1d", "ours", [0.1]), stored("linear-1d", "gp-weak", [0.2])):
+    for file in (stored("linear-1d", "evidence", [0.1]), stored("linear-1d", "gp-weak", [0.2])):
         save(file, tmp_path)
     shown = call("--summary")
     assert shown.exit_code == 0

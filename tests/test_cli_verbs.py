@@ -212,11 +212,11 @@ WRONG = {  # head, rows, options, words of the sentence
     "constant": (["t", "x"], [[i, 5.0] for i in range(60)], [], "is constant"),
     "one row": (["t", "x"], GOOD[:1], [], "at least 2 transitions are needed"),
     "no rows": (["t", "x"], [], [], "no rows"),
-    "four components": (
-        ["t", *"abcd"],
-        [[i, *np.sin(i * np.arange(1, 5))] for i in range(60)],
+    "nine components": (
+        ["t", *"abcdefghi"],
+        [[i, *np.sin(i * np.arange(1, 10))] for i in range(60)],
         [],
-        "have 4 components",
+        "has 9 components",
     ),
     "level": (["t", "x"], GOOD, ["--level", "1.5"], "a share between 0 and 1"),
     "weights": (["t", "x"], GOOD, ["--weights", "nowhere"], "no weights at 'nowhere'"),

@@ -126,7 +126,7 @@ def test_the_command_line_guesses_by_the_same_rules_and_says_so(tmp_path, capsys
         assert stop.value.code == 0
         said.append(capsys.readouterr())
     assert said[0].out == said[1].out
-    assert "fimsde: read as: time 'minutes' in units of min; paths told apart by 'cell'; state 'a,b'." in said[0].err
+    assert "fimsde: read as: time 'minutes' in minutes; paths told apart by 'cell'; state 'a,b'." in said[0].err
     assert "(--time, --values, --path)" in said[0].err
     assert said[1].err == ""
 

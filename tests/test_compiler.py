@@ -88,3 +88,14 @@ def test_a_cache_cut_short_by_a_crash_is_made_again(tmp_path, monkeypatch):
     assert again(21) == 42
     assert sum(again.stats.cache_hits.values()) == 1
     np.testing.assert_allclose(again(1.5), 3.0)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_who_waits_for_the_compiler_is_told_once(watched, monkeypatch, capsys, tmp_path):
+    compiler._say_that_it_takes_long.cache_clear()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: watched)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        assert compiler.njit(cache=True)(double)(np.float32(21)) == 42
+    assert capsys.readouterr().err.count("compiling for this computer, once") == watched
+    compiler._say_that_it_takes_long.cache_clear()

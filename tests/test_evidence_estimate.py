@@ -118,8 +118,8 @@ def test_odd_data_have_an_answer(kind, settings):
 
 @BOTH
 def test_what_cannot_be_estimated_is_refused_with_one_clear_error(settings):
-    with pytest.raises(InvalidObservationsError, match="4 components"):
-        fit(read(ou(100, 4), dt=0.05), settings)
+    with pytest.raises(InvalidObservationsError, match="9 components"):
+        fit(read(ou(100, 9), dt=0.05), settings)
     moving = ou(100)
     with pytest.raises(InvalidObservationsError, match="linear function"):
         fit(read(np.hstack([moving, 2 * moving + 1]), dt=0.05), settings)

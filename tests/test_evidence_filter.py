@@ -10,8 +10,9 @@ from scipy.stats import multivariate_normal
 
 from checks import check_slope
 from fimsde.bank.windows import Series
+from fimsde.evidence import filter_kernels
 from fimsde.evidence.basis import Basis
-from fimsde.evidence.filter import Equation, predict
+from fimsde.evidence.filter import REACH, Equation, predict
 from linear_filter import kalman, linear_equation, linear_series, transition
 
 PULL, RATE = np.array([[-1.5, 0.8], [-1.1, -0.4]]), np.array([0.6, 0.3])
@@ -29,7 +30,9 @@ def test_of_a_linear_equation_it_is_the_exact_kalman_filter(dim, noisy, irregula
     exact = kalman(series, pull, rate, noise)
     np.testing.assert_allclose(found.innovation, exact.innovation, atol=1e-8)
     np.testing.assert_allclose(found.variance, exact.variance, rtol=1e-7)
-    np.testing.assert_allclose(found.gain, exact.gain, atol=1e-7)
+    np.testing.assert_allclose(np.diagonal(found.gain, axis1=1, axis2=2), exact.gain, atol=1e-7)
+    covariance = np.linalg.inv(np.swapaxes(found.whiten, 1, 2) @ found.whiten)
+    np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), exact.variance, rtol=1e-7)
     np.testing.assert_allclose(found.loglik, exact.loglik, atol=1e-5)
     assert found.likelihood == pytest.approx(exact.loglik.sum(), abs=1e-4)
     np.testing.assert_array_equal(np.flatnonzero(found.begins), [0, 29, 30])
@@ -46,7 +49,7 @@ def test_without_noise_it_is_the_transition_density():
         whole, cov = transition(PULL, RATE, gap)
         exact = multivariate_normal(whole @ series.y[i], cov).logpdf(series.y[i + 1])
         assert found.loglik[i] == pytest.approx(exact, abs=1e-5)
-    assert (found.gain == 1).all()
+    np.testing.assert_array_equal(found.gain, np.broadcast_to(np.eye(2), found.gain.shape))
     np.testing.assert_array_equal(found.places[0], series.y[:-1])
 
 
@@ -68,7 +71,7 @@ def test_noise_in_one_component_alone_is_allowed():
     found, exact = predict(series, linear_equation(PULL, RATE, noise)), kalman(series, PULL, RATE, noise)
     np.testing.assert_allclose(found.innovation, exact.innovation, atol=1e-8)
     np.testing.assert_allclose(found.loglik, exact.loglik, atol=1e-5)
-    np.testing.assert_allclose(found.gain[:, 1], 1.0, atol=1e-12)
+    np.testing.assert_allclose(found.gain[:, 1], np.broadcast_to([0.0, 1.0], (29, 2)), atol=1e-12)
 
 
 def test_the_order_of_paths_changes_nothing():
@@ -104,13 +107,31 @@ def one_step(start, gap):
     return Series(np.array([[start], [start]]), np.array([gap, 0.0]), np.array([0, 2]))
 
 
+def run(series, equation, steps):
+    """Innovations of the kernel with so many Runge-Kutta steps in a gap."""
+    parts = (equation.drift_basis.arrays, equation.drift, equation.rate_basis.arrays, equation.rate)
+    paths = series.y, series.dtau, series.path_starts
+    return filter_kernels.filter_paths(*paths, *parts, equation.floor, equation.noise, REACH, steps, False)[6]
+
+
 def test_along_a_flow_without_noise_the_mean_is_the_solution():
     """x' = x - x³ has x(t) = x0 e^t / sqrt(1 + x0² (e^2t - 1)); Runge-Kutta of order four makes errors of order h^5."""
-    gaps, errors = np.array([0.1, 0.14, 0.2, 0.28]), []
-    for gap in gaps:
-        found = predict(one_step(0.4, gap), cubic(1e-10)).places[2, 0, 0]
-        errors.append(abs(found - flow(0.4, gap)))
+    gaps = np.array([0.1, 0.14, 0.2, 0.28])
+    errors = [abs(0.4 - run(one_step(0.4, gap), cubic(1e-10), 1)[0, 0] - flow(0.4, gap)) for gap in gaps]
     check_slope(gaps, errors, 5.0, 0.3)
+
+
+@pytest.mark.parametrize("rate", [1e-12, 1e-8, 1e-2])
+def test_steps_are_as_many_as_the_noise_can_tell(rate):
+    """Errors of the mean stay below a tenth of a standard deviation; one step is too few where there is no noise."""
+    gap = 0.28
+    found = predict(one_step(0.4, gap), cubic(rate))
+    error = abs(
+        found.places[2, 0, 0] - flow(0.4, gap) + 3 * 0.4 * rate * gap**2 / 2
+    )  # noise bends the mean by f'' g / 2
+    assert error < 0.1 * np.sqrt(found.variance[0, 0])
+    alone = abs(0.4 - run(one_step(0.4, gap), cubic(rate), 1)[0, 0] - flow(0.4, gap))
+    assert (alone > 0.1 * np.sqrt(found.variance[0, 0])) == (rate == 1e-12)
 
 
 def moments(start, gap, rate, steps=40):

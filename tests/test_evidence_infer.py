@@ -63,15 +63,17 @@ def test_on_nearly_deterministic_data_a_cubic_is_found(settings):
 
 @BOTH
 def test_on_nearly_deterministic_data_an_oscillator_is_found(settings):
+    """Euler steps of 5e-5, whose error of 1e-3 is below that of the estimate; ten times longer ones show in g."""
+
     def drift(x):
         return np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1)
 
     truth = FunctionSDE(2, drift, lambda x: np.full_like(x, 1e-4))
     start = np.random.default_rng(0).uniform(-2, 2, (8, 2))
-    obs = simulate(truth, start, np.arange(100) * 0.05, substeps=100, seed=0).observations()
+    obs = simulate(truth, start, np.arange(100) * 0.05, substeps=1000, seed=0).observations()
     found, x = fit(obs, settings), obs.values[::37]
-    np.testing.assert_allclose(found.drift(x), drift(x), atol=0.02)
-    np.testing.assert_allclose(found.diffusion(x), 1e-4, rtol=0.4)
+    np.testing.assert_allclose(found.drift(x), drift(x), atol=3e-3)
+    np.testing.assert_allclose(found.diffusion(x), 1e-4, rtol=0.1)
 
 
 # ---- statistics ----------------------------------------------------------------------------------------------------

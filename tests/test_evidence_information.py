@@ -56,7 +56,7 @@ def affine_likelihood(data, found, constant, slope):
             mean = whole * state + constant * (whole - 1) / slope
             error = data.y[i + 1, 0] - mean
             total -= error**2 / (2 * found.variance[row, 0])
-            state = mean + found.gain[row, 0] * error
+            state = mean + found.gain[row, 0, 0] * error
             row += 1
     return total
 

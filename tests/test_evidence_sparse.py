@@ -60,7 +60,7 @@ def test_around_a_given_origin_they_are_enumeration():
     """One component, three priors, two sizes of the equation."""
     data = information(np.array([[0.5], [-1.0], [0.0]]), 2)
     place, width, scales = np.array([0.4]), np.array([2.0]), (1.0, 3.0)
-    found = sparse_posteriors(data, 2, PRIORS, width, scales, place, NONE[:1])
+    found = sparse_posteriors(data, 2, PRIORS, width[None], scales, place, NONE[:1])
     for p, prior in enumerate(PRIORS):
         parts = [enumerated(data.matrix[0], data.right[0], 2, prior, 2.0, s, place) for s in scales]
         logs = np.array([value for value, _ in parts])
@@ -76,7 +76,7 @@ def test_with_two_components_the_size_of_one_is_weighed_by_the_other():
     """log sum_s p(data_c | s) w_s, the weights w_s being what the other component says of the size, summing to one."""
     data = information(np.array([[0.5, 0.0], [-1.0, 0.3], [0.2, 1.0], *np.zeros((3, 2))]), 2)
     place, width, scales, otherwise = np.array([0.4, -0.2]), np.array([2.0, 1.0]), (1.0, 3.0), np.array([-2.0, 1.5])
-    found = sparse_posteriors(data, 2, PRIORS, width, scales, place, otherwise)
+    found = sparse_posteriors(data, 2, PRIORS, width[None], scales, place, otherwise)
     each = np.array(
         [
             [
@@ -101,7 +101,7 @@ def test_an_unknown_origin_is_integrated_over():
     """
     data = information(np.array([[-0.9], [1.5], [0.0]]), 2, num=200)
     width = np.array([2.0])
-    found = sparse_posteriors(data, 2, PRIORS, width, (1.0,), None, NONE[:1])
+    found = sparse_posteriors(data, 2, PRIORS, width[None], (1.0,), None, NONE[:1])
     places = np.linspace(-2.25, 2.25, 601)
     for p, prior in enumerate(PRIORS):
         parts = [enumerated(data.matrix[0], data.right[0], 2, prior, 2.0, 1.0, np.array([o])) for o in places]
@@ -118,7 +118,7 @@ def test_two_components_share_an_unknown_origin():
     """
     truth = np.array([[0.8, -0.5], [-1.0, 0.0], [0.0, -1.0]])
     data, width, few = information(truth, 1, num=30, noise=0.6), np.array([2.0, 2.0]), SparsePrior("few", 0.1, (0, 1))
-    found = sparse_posteriors(data, 1, [few], width, (1.0,), None, NONE)
+    found = sparse_posteriors(data, 1, [few], width[None], (1.0,), None, NONE)
     axis = np.linspace(-2.25, 2.25, 41)
     places = np.array([o for o in product(axis, repeat=2) if np.hypot(*o) <= 3.0])
     parts = [[enumerated(data.matrix[c], data.right[c], 1, few, 2.0, 1.0, o) for c in range(2)] for o in places]
@@ -129,13 +129,13 @@ def test_two_components_share_an_unknown_origin():
         assert found.evidence[0, c] == pytest.approx(logsumexp(logs[:, c] + weights), abs=np.log(11 / 3))
         mean = joint @ np.array([both[c][1] for both in parts])
         np.testing.assert_allclose(found.coefficients[0, c], mean, atol=0.05)
-    elsewhere = sparse_posteriors(data, 1, [few], width, (1.0,), np.array([-1.5, 1.5]), NONE)
+    elsewhere = sparse_posteriors(data, 1, [few], width[None], (1.0,), np.array([-1.5, 1.5]), NONE)
     assert (found.evidence > elsewhere.evidence).all(), "a wrong place costs evidence"
 
 
 def test_a_prior_without_the_terms_that_are_there_loses():
     data = information(np.array([[0.0], [-1.0], [2.0]]), 2, num=200)
-    found = sparse_posteriors(data, 2, PRIORS, np.array([2.0]), (1.0,), np.zeros(1), NONE[:1])
+    found = sparse_posteriors(data, 2, PRIORS, np.array([[2.0]]), (1.0,), np.zeros(1), NONE[:1])
     assert found.evidence[2, 0] < found.evidence[:2, 0].min() - 50
     np.testing.assert_allclose(found.coefficients[:2, 0], [[0.0, -1.0, 2.0]] * 2, atol=0.1)
     assert found.coefficients[2, 0, 2] == 0

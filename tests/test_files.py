@@ -368,7 +368,7 @@ def test_the_second_of_two_runs_into_one_file_stops_with_a_sentence():
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(elsewhere):
     for make_new in (new_folder, new_file):
-        with pytest.raises(ConfigError, match="missing or read-only"), make_new(elsewhere / "missing" / "out"):
+        with pytest.raises(ConfigError, match=r"no folder .*Make it first"), make_new(elsewhere / "missing" / "out"):
             pytest.fail("the work began")
 
 
@@ -505,3 +505,22 @@ def test_every_verb_overwrites_by_the_same_rule(table):
         assert code == 2
         assert "exists already. Choose another name, or use --overwrite to replace it." in error
         assert run(*words, "--out", name, "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize("moment", ["_empty", "mark"])
+def test_an_interrupt_while_the_hidden_folder_is_made_left_it_there(tmp_path, monkeypatch, moment):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    place = tmp_path / "own"
+    place.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(claims, moment, interrupt)
+        if moment == "_empty":  # clearing away needs it, too
+            patched.setattr(claims, "_remove", lambda work: work.rmdir())
+        with pytest.raises(KeyboardInterrupt), new_folder(place / "result"):
+            pass
+    assert list(place.iterdir()) == []
+    with new_folder(place / "result"):
+        pass
+    assert (place / "result").is_dir()

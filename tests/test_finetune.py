@@ -26,7 +26,7 @@ from fimsde.train.finetune.objective import WindowObjective
 from fimsde.train.finetune.parameters import Learner, merged
 from fimsde.train.finetune.run import finetune
 from fimsde.train.log import read_log
-from fimsde.train.pretrain.run import new_model
+from fimsde.train.pretrain.start import new_model
 from fimsde.train.run_folder import CURVE
 from problems import OrnsteinUhlenbeck
 

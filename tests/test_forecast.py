@@ -64,6 +64,33 @@ def test_impossible_times_and_quantiles_are_refused(times, options, words):
         KNOWN.forecast(times, **options)
 
 
+def test_quantiles_know_how_uncertain_the_equation_is():
+    """A hundred steps leave open how fast an Ornstein-Uhlenbeck process returns: far ahead its law is wide."""
+    short = fimsde.simulate(OU, np.ones((1, 1)), 0.05 * np.arange(100), seed=1_000_000).observations()
+    sde = fimsde.estimate(short)
+    widths = {}
+    for certain in (True, False):
+        table = sde.forecast(60, quantiles=(0.05, 0.95), num_paths=4000, certain=certain)
+        widths[certain] = (table["q0.95"] - table["q0.05"]).to_numpy()
+    assert widths[False][-1] > 1.03 * widths[True][-1]
+    assert abs(widths[False][0] / widths[True][0] - 1) < 0.1  # one step ahead it is the noise that counts
+
+
+def test_a_forecast_starts_where_a_filter_believes_the_state_to_be():
+    """With noise of 0.3 the last reading may be far from the state, which the readings before tell."""
+    noise = 0.3
+    clean = fimsde.simulate(OU, np.ones((1, 1)), DT * np.arange(3000), seed=1_000_001).observations()
+    noisy = clean.values + noise * np.random.default_rng(1_000_001).standard_normal(clean.values.shape)
+    noisy[-1] = clean.values[-1] + 5 * noise
+    sde = fimsde.estimate(fimsde.read(noisy, times=clean.times))
+    assert abs(sde.noise_std[0] - noise) < 0.05
+    ahead = sde.forecast(1, num_paths=2000)
+    assert abs(ahead["mean"][0] - clean.values[-1, 0]) < 3 * noise < abs(noisy[-1, 0] - clean.values[-1, 0])
+    assert 0.05 < (ahead["q0.95"] - ahead["q0.05"])[0] / (2 * 1.645) < noise
+    there = sde.forecast(1, x0=noisy[-1], start=0.0, num_paths=2000)
+    assert abs(there["mean"][0] - noisy[-1, 0]) < noise  # a state that is given is a state
+
+
 def test_a_textbook_system_needs_a_state_and_times():
     with pytest.raises(ConfigError, match="needs a state"):
         fimsde.result(OU).forecast(3)

@@ -28,11 +28,12 @@ READ = {  # a table, how it is written, unit, first times, names, number of path
         1,
         "semicolons and decimal",
     ),
-    "tabs": ({"minutes": T, "x": X}, {"sep": "\t"}, "min", [0, 0.5], "x", 1, "time 'minutes' in units of min"),
+    "tabs": ({"minutes": T, "x": X}, {"sep": "\t"}, "min", [0, 0.5], "x", 1, "time 'minutes' in minutes"),
     "blanks": ({"t": T, "x": X}, {"sep": " "}, None, [0, 0.5], "x", 1, "separated by blanks"),
-    "timestamps": ({"timestamp": DAYS, "x": X}, {}, "D", [0, 1], "x", 1, "'timestamp' in units of D"),
-    "months": ({"date": MONTHS, "x": X}, {}, "month", [0, 1, 2], "x", 1, "in units of month"),
-    "years": ({"YEAR": 1700 + np.arange(NUM), "x": X}, {}, "year", [1700, 1701], "x", 1, "in units of year"),
+    "timestamps": ({"timestamp": DAYS, "x": X}, {}, "D", [0, 1], "x", 1, "'timestamp' in days"),
+    "dates of America": ({"date": DAYS.strftime("%m/%d/%Y"), "x": X}, {}, "D", [0, 1], "x", 1, "(month/day/year)"),
+    "months": ({"date": MONTHS, "x": X}, {}, "month", [0, 1, 2], "x", 1, "in months"),
+    "years": ({"YEAR": 1700 + np.arange(NUM), "x": X}, {}, "year", [1700, 1701], "x", 1, "in years"),
     "an unnamed index": ({"t": T, "x": X, "y": Y}, {"index": True}, None, [0, 0.5], "xy", 1, "left out 'Unnamed: 0'"),
     "ids": ({"cell": IDS, "minutes": OWN, "x": X}, {}, "min", [0, 0.5], "x", 2, "paths told apart by 'cell'"),
     "a column of text": ({"t": T, "x": X, "note": ["a"] * NUM}, {}, None, [0, 0.5], "x", 1, "left out 'note'"),
@@ -57,7 +58,7 @@ DOUBTFUL = {
     "only row numbers": ({"x": X, "y": Y}, {"index": True}, "'Unnamed: 0' numbers the rows"),
     "two clocks": ({"t": T, "time": 2 * T, "x": X}, {}, "'t' and 'time' are all called like a time"),
     "what merely increases": ({"wann": np.sort(RNG.random(NUM)), "x": X}, {}, "'wann' may be the time"),
-    "dates of another country": ({"date": DAYS.strftime("%m/%d/%Y"), "x": X}, {}, "'01/01/2020' is neither a number"),
+    "dates of some country": ({"date": DAYS[:9].strftime("%m/%d/%Y"), "x": X[:9]}, {}, "'01/01/2020' is neither a num"),
 }
 
 
@@ -197,6 +198,26 @@ def test_results_lead_out_as_tables():
     np.testing.assert_allclose(nodes["drift v"], DUFFING.drift(nodes[["x", "v"]].to_numpy())[:, 1], atol=1e-9)
     terms = fimsde.result(DUFFING).equation(box=(np.full(2, -2.0), np.full(2, 2.0))).to_pandas()
     assert set(terms[(terms.field == "drift") & (terms.component == "x1")].term) == {"x2"}
+
+
+def test_tables_of_a_result_have_the_names_of_its_data():
+    pytest.importorskip("xarray")
+    rng = np.random.default_rng(1_000_000)
+    obs = fimsde.read(rng.standard_normal((300, 1)).cumsum(axis=0) * 0.1, dt=0.1, names=["width (mm)"])
+    sde = fimsde.estimate(obs)
+    low, high = obs.box()
+    band = sde.band(np.linspace(low[0], high[0], 3))
+    assert list(band.to_pandas())[:2] == ["width (mm)", "drift_low width (mm)"]
+    np.testing.assert_array_equal(band.to_xarray()["drift_low width (mm)"].values, band.drift_low[:, 0])
+    paths = sde.simulate(np.zeros(1), np.arange(3.0), num_paths=2)
+    assert list(paths.to_pandas()) == ["path", "time", "width (mm)"]
+    assert paths.observations().names == ("width (mm)",)
+    assert "drift width (mm)" in sde.tabulate().to_xarray()
+    terms = sde.equation()
+    np.testing.assert_array_equal(terms.to_xarray()["coefficient"].values, terms.to_pandas()["coefficient"])
+    table = obs.to_xarray()
+    np.testing.assert_array_equal(table["width (mm)"].values, obs.values[:, 0])
+    np.testing.assert_array_equal(table["time"].values, obs.times)
 
 
 def test_paths_and_grids_lead_out_to_xarray():

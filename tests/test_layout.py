@@ -9,7 +9,18 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "fimsde"
 ROAD = (  # a folder or module imports those before it; modules of one folder import each other without a circle
-    *("_version", "errors", "shapes", "compiler", "files", "data", "datasets", "equations", "simulate"),
+    *(
+        "_version",
+        "errors",
+        "shapes",
+        "distributions",
+        "compiler",
+        "files",
+        "data",
+        "datasets",
+        "equations",
+        "simulate",
+    ),
     *("tabulate_kernels", "tabulate", "filter", "bank", "evidence", "model", "estimation"),
     *("prior", "systems", "metrics", "baselines", "train", "methods"),
     *("analysis", "results", "sklearn", "plots", "report", "export", "benchmark", "interface", "__main__"),

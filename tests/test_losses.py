@@ -85,6 +85,26 @@ def test_supervised_loss_is_the_weighted_square_plus_u(reduction):
     assert float(found.total) == pytest.approx(parts.sum(), rel=1e-12)
 
 
+def test_a_held_location_keeps_its_loss_and_has_the_gradient_of_the_bound():
+    """One location with exp(-U) |error|² = 100, one with 0.04, bound 4: the gradient of the first is a 25th."""
+    dims, zero = torch.tensor([[True, False, False]]), torch.zeros(1, 2, 3, dtype=torch.float64)
+    target = torch.tensor([[[10.0, 0, 0], [0.2, 0, 0]]], dtype=torch.float64)
+
+    def gradients(location_clip):
+        drift, u = zero.clone().requires_grad_(), torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+        loss = supervised_loss(drift, zero, u, target, zero, dims, location_clip=location_clip).total
+        return loss.item(), *(g[0].tolist() for g in torch.autograd.grad(loss, (drift, u)))
+
+    loss, of_drift, of_u = gradients(4.0)
+    free, free_drift, free_u = gradients(0.0)
+    assert loss == pytest.approx(100.04)
+    assert free == pytest.approx(100.04)
+    assert [row[0] for row in free_drift] == pytest.approx([-20.0, -0.4])
+    assert [row[0] for row in of_drift] == pytest.approx([-20.0 / 25, -0.4])
+    assert free_u == pytest.approx([1 - 100, 1 - 0.04])
+    assert of_u == pytest.approx([1 - 4, 1 - 0.04])
+
+
 @pytest.mark.parametrize("substeps", [1, 3])
 def test_the_likelihood_is_that_of_the_last_euler_substep(substeps, model, tokens, steps):
     """Restated with the density of a normal law; the constant ln(2 pi)/2 + ln(dt)/2 per component is dropped."""

@@ -44,7 +44,9 @@ def test_two_processes_one_after_the_other_and_alone_give_the_same_bytes(tmp_pat
     np.testing.assert_array_equal(fimsde.load(tmp_path / "one" / "b" / "saved").drift(x), alone.drift(x))
     assert table.equation[1] == str(alone.equation()).split("\nleft out")[0]
     assert set(table.verdict) <= {"good", "caution", "bad"}
-    assert (table.relaxation_time > 0).all()
+    times = table.relaxation_time.dropna()  # none where the slope at the equilibrium is not known
+    assert len(times)
+    assert (times > 0).all()
 
 
 def test_work_goes_on_where_it_stopped_and_what_is_complete_is_not_made_again(tmp_path, monkeypatch):

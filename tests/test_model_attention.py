@@ -61,6 +61,16 @@ def test_scores_that_wander_far_from_the_first_block_neither_overflow_nor_vanish
     assert torch.isfinite(fused_attention(q, to_blocks(k, v))).all()
 
 
+def test_scores_far_below_zero_give_the_exact_value_wherever_they_lie():
+    """In powers of two all scores of a query are the same number, from -1 to -600: the answer is the mean value."""
+    levels = -torch.arange(1.0, 601.0)
+    q, k, v = draw(len(levels), 200)
+    q, k = torch.zeros_like(q), torch.zeros_like(k)
+    q[..., 0], k[..., 0] = levels * 32**0.5 / 1.4426950408889634, 1.0
+    found = fused_attention(q, to_blocks(k, v))
+    torch.testing.assert_close(found, v.mean(dim=-2, keepdim=True).expand_as(found), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("place", ["query", "key", "value"])
 def test_nan_and_infinity_are_never_hidden(bad, place):

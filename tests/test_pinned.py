@@ -6,6 +6,8 @@ import pytest
 import pinned
 
 TOLERANCE = 1e-8  # of the largest answer; on other processors, threads and linear algebra they differ by 2e-10
+# few data, whose terms hardly differ: rounding is magnified (another processor moved them by 4e-5 and 1e-8)
+MAGNIFIED = {"lorenz, short, irregular": 1e-3, "wang, short": 1e-6}
 STORED = pinned.load()
 
 
@@ -18,7 +20,8 @@ def off(found, expected):
 def test_the_bundled_model_answers_in_float64_as_it_did_when_last_released(name):
     stored = STORED[name]
     found = pinned.answer(name, stored)
-    far = {field: share for field in pinned.FIELDS if not (share := off(found[field], stored[field])) <= TOLERANCE}
+    most = MAGNIFIED.get(name, TOLERANCE)
+    far = {field: share for field in pinned.FIELDS if not (share := off(found[field], stored[field])) <= most}
     assert not far, (
         f"answers for {name!r} moved by {far} of their size. If that is meant, say so in changelog/, and make the "
         "pinned answers anew: cd tests && python -m pinned"

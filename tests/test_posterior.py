@@ -1,6 +1,7 @@
 """Posteriors of results: draws that are results, bands with their coverage, and the bootstrap as a second opinion."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytest
 import fimsde
 from fimsde.analysis.band import posterior_band
 from fimsde.analysis.draws import SeparateDraws, interval_of
+from fimsde.analysis.second_opinion import compare_bands
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import CheckpointError, ConfigError
 from fimsde.evidence import ensemble
+from fimsde.evidence.spread import PLAIN
 from test_evidence_infer import THETA, as_observations, ou_data
 
 
@@ -123,6 +126,20 @@ def test_simultaneous_bands_hold_whole_lines_and_pointwise_ones_do_not():
     assert shares[False] < 0.9 - 4.9 * np.sqrt(2 * 0.09 / 2000)
 
 
+def test_bands_of_whole_curves_are_as_much_wider_as_draws_ask_for():
+    x = np.linspace(-3, 3, 11)[:, None]
+    centre = FunctionSDE(1, lambda x: -x, np.ones_like)
+    plain, wider = (
+        posterior_band(SeparateDraws(lines(400), whole), centre, x, 0.9, simultaneous=True)
+        for whole in ((1.0, 1.0), (1.5, 2.0))
+    )
+    np.testing.assert_allclose(wider.drift_high + x, 1.5 * (plain.drift_high + x), rtol=1e-9)
+    np.testing.assert_allclose(wider.diffusion_low - 1, 2.0 * (plain.diffusion_low - 1), rtol=1e-3)  # at least 1
+    single = posterior_band(SeparateDraws(lines(400), (1.5, 2.0)), centre, x, 0.9)
+    narrow = posterior_band(SeparateDraws(lines(400), (0.1, 0.1)), centre, x, 0.9, simultaneous=True)
+    np.testing.assert_allclose(narrow.drift_high, single.drift_high)  # never narrower than single places
+
+
 def test_the_plain_posterior_of_an_ornstein_uhlenbeck_process_covers_its_drift(monkeypatch):
     """120 data sets: coverage of the drift where data are, 90 % nominal; a data set is one piece of evidence.
 
@@ -131,7 +148,7 @@ def test_the_plain_posterior_of_an_ornstein_uhlenbeck_process_covers_its_drift(m
     The law of the share covered is between 0 and 1, so that the mean of 120 is within 4.9 x 0.5 / sqrt(120) of its
     expectation at false alarms of 1e-6 at the most; here its own standard deviation is used, about 0.2.
     """
-    monkeypatch.setattr(ensemble, "spread_factors", lambda inference: (1.0, 1.0))
+    monkeypatch.setattr(ensemble, "spread_of", lambda inference, doubts: PLAIN)
     x, shares, half = np.linspace(-0.5, 0.5, 9)[:, None], [], []
     for seed in range(120):
         result = fimsde.fit(as_observations(ou_data(300, 1000 + seed)), "evidence")
@@ -161,6 +178,21 @@ def test_bands_always_hold_the_estimate_and_widen_outside_the_data(line):
     assert np.all(wide.drift_high >= band.drift_high)
     with pytest.raises(ConfigError, match="share between 0 and 1"):
         line.band(x, level=1.5)
+
+
+def test_a_second_opinion_agrees_on_good_data_and_says_where_intervals_differ(line):
+    x = np.linspace(-0.4, 0.4, 5)
+    found = line.second_opinion(x, resamples=20)
+    assert found.agrees, found
+    assert "agree" in str(found)
+    band = line.band(x)
+    width = band.drift_high - band.drift_low
+    moved = replace(band, drift_low=band.drift_high + 0.1 * width, drift_high=band.drift_high + width)
+    assert "miss each other at 100%" in str(compare_bands(band, moved))
+    wide = replace(band, drift_low=band.drift_low - width, drift_high=band.drift_high + width)
+    assert "3.0 times as wide" in str(compare_bands(band, wide))
+    assert not compare_bands(band, wide).agrees
+    assert compare_bands(wide, band).agrees  # a posterior may be wider: it knows more
 
 
 def test_a_band_takes_milliseconds_where_a_bootstrap_takes_seconds(line):

@@ -46,6 +46,32 @@ def well():
 # ---- fixed points --------------------------------------------------------------------------------------------------
 
 
+def test_a_root_beyond_a_flat_stretch_was_lost():
+    """Newton's method hops to and fro around 0.5, where the drift of the draws is flat and not zero."""
+    low, high = np.array([-1.0]), np.array([1.5])
+    (point,) = find(FunctionSDE(1, lambda x: 0.4 - x, np.ones_like), low, high, everywhere)
+    ends = np.linspace(-0.8, -0.6, 41)
+    draws = [FunctionSDE(1, lambda x, a=a: -(x - a) * ((x - 0.5) ** 2 + 0.05), np.ones_like) for a in ends]
+    (found,) = with_errors((point,), SeparateDraws(draws), low, high)
+    assert found.error.probability == found.error.stable == 1
+    expected = interval_of(ends)
+    np.testing.assert_allclose([found.error.x.low[0], found.error.x.high[0]], [expected.low, expected.high], atol=1e-5)
+    times = interval_of(1 / ((ends - 0.5) ** 2 + 0.05))
+    seen = found.error.relaxation_time
+    np.testing.assert_allclose([seen.low, seen.high], [times.low, times.high], rtol=1e-3)
+
+
+def test_the_root_of_its_kind_is_that_of_a_point():
+    low, high = np.array([-1.0]), np.array([1.5])
+    (point,) = find(FunctionSDE(1, lambda x: 0.4 - x, np.ones_like), low, high, everywhere)
+    three = FunctionSDE(1, lambda x: -(x - 0.1) * (x - 0.35) * (x - 1.2), np.ones_like)
+    (found,) = with_errors((point,), SeparateDraws([three]), low, high)
+    assert abs(found.error.x.low[0] - 0.1) < 1e-5, "0.35 is nearer, and unstable"
+    none = FunctionSDE(1, np.ones_like, np.ones_like)
+    (found,) = with_errors((point,), SeparateDraws([three, none]), low, high)
+    assert found.error.probability == 0.5
+
+
 def test_fixed_points_of_draws_have_the_law_of_the_closed_form():
     """x = sqrt(a) and a relaxation time of 1 / 2 a for normal a: the same quantiles, as roots grow with a."""
     a, draws = drawn_wells(spread=0.1)

@@ -15,6 +15,7 @@ from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.identities import data_hash
 from fimsde.plots import BandSettings
 from fimsde.report import find, num_steps, page, write_report
+from fimsde.report.classes import probabilities
 from fimsde.report.findings import weights_hash
 from fimsde.report.folder import write_fields
 from fitted import linear
@@ -98,6 +99,23 @@ def test_numbers_are_those_of_the_result(written):
         assert line in [unescape(label) for label in re.findall(r'aria-label="([^"]*)"', file.read_text())]
 
 
+def test_classes_of_equations_have_probabilities_that_add_up(tmp_path):
+    rng = np.random.default_rng(1_000_000)
+    x = np.zeros(600)
+    for i in range(1, 600):
+        x[i] = 0.9 * x[i - 1] + 0.2 * rng.standard_normal()
+    result = fimsde.estimate(fimsde.read(x, dt=0.1, names=["x"]))
+    found = probabilities(result)
+    assert set(found) == {"drift", "diffusion"}
+    for classes in found.values():
+        np.testing.assert_allclose(sum(shares[0] for shares in classes.values()), 1)
+    assert max(found["diffusion"], key=lambda label: found["diffusion"][label][0]) == "constant"
+    assert found["drift"]["no drift"][0] < 0.05
+    write_report(result, tmp_path / "report.html", bands=BandSettings(resamples=0))
+    assert f"{found['drift']['linear'][0]:.0%}" in (tmp_path / "report.html").read_text()
+    assert probabilities(linear(2)) == {}
+
+
 def test_progress_counts_every_step(written):
     result, _, calls = written
     assert len(calls) == num_steps(result, FEW)
@@ -136,7 +154,7 @@ def test_what_cannot_be_computed_says_why_and_the_rest_is_there(tmp_path):
     assert "was not fitted to the data" in found.text
 
 
-@pytest.mark.parametrize(("where", "says"), [("missing/report.html", "Choose another place"), (".", "is a folder")])
+@pytest.mark.parametrize(("where", "says"), [("missing/report.html", "choose another place"), (".", "is a folder")])
 def test_an_impossible_place_is_refused_before_any_work(tmp_path, where, says):
     with pytest.raises(ConfigError, match=says):
         write_report(linear(1), tmp_path / where)

@@ -1,7 +1,9 @@
 """Arms of several sizes and data: settings, portions, judgements, power laws, operations, tables, the command."""
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
+import fimsde
 from fimsde.benchmark.scaling import train as training
 from fimsde.benchmark.scaling.arms import MILESTONES, all_arms, chosen_arms
 from fimsde.benchmark.scaling.cost import forward_operations, mean_tokens, published_operations, step_operations
 from fimsde.benchmark.scaling.curves import Curve, Point, curve_file, read_curve, write_curve
-from fimsde.benchmark.scaling.judge import Judgement, held_out, judge
+from fimsde.benchmark.scaling.judge import ERRORS, Judgement, held_out, judge
 from fimsde.benchmark.scaling.powerlaw import PowerLaw, fit_exponent, fit_power_law, interval, slope_at_end
+from fimsde.benchmark.scaling.reading import LONGEST_GAP, TRANSITIONS, as_trained
 from fimsde.benchmark.scaling.tables import exponents, tables, text_tables
 from fimsde.benchmark.scaling.train import kept_weights, steps_done, train_arms
 from fimsde.benchmark.tables import to_markdown
@@ -29,16 +33,19 @@ from fimsde.prior.config import Setting
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.pretrain.batches import StreamedBatches
 
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # last: there are modules of the same name here
+import paper_arm
+
 TWO = ("paper-0.1m-streaming", "paper-0.1m-3000")
 
 
 def test_arms_differ_in_one_thing_at_a_time():
     arms = {arm.name: arm for arm in all_arms()}
-    assert len(arms) == 11
+    assert len(arms) == 14
     bound, streaming = arms["paper-0.4m-3000"].config, arms["paper-0.4m-streaming"].config
     assert replace(bound, equations=0) == streaming
     assert 2985 <= bound.equations <= 3000
-    steeper, flat = arms["paper-0.4m-30000-degree4"].config, arms["paper-0.4m-30000"].config
+    steeper, flat = arms["paper-0.4m-streaming-degree4"].config, streaming
     polynomials = replace(steeper.prior.polynomials, drift_degree=3)
     assert replace(steeper, prior=replace(steeper.prior, polynomials=polynomials)) == flat
     for arm in arms.values():
@@ -48,7 +55,7 @@ def test_arms_differ_in_one_thing_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["paper-9m"], "no arm paper-9m; choose from paper-0.4m"), ([], "no arms")]
+    ("words", "said"), [(["paper-9m"], "no arm paper-9m; choose from paper-0.1m"), ([], "no arms")]
 )
 def test_unknown_arms_are_answered_with_the_known_ones(words, said):
     with pytest.raises(ConfigError, match=said):
@@ -104,6 +111,26 @@ def test_an_arm_in_portions_has_the_bytes_of_one_that_was_never_stopped(undistur
         assert all(0 < p.cpu_seconds < q.cpu_seconds for p, q in zip(a.points, a.points[1:], strict=False))
 
 
+def test_a_kept_arm_estimates_and_goes_on_to_the_same_bytes(undisturbed, tmp_path, monkeypatch):
+    """What `benchmarks/paper_arm.py` keeps: weights with a card, and a work folder to go on from."""
+    monkeypatch.setattr(paper_arm, "WEIGHTS", tmp_path / "weights")
+    monkeypatch.setattr(paper_arm, "RESULTS", tmp_path / "results")
+    (arm,) = chosen_arms(TWO[:1], quick=True)
+    assert trained(tmp_path / "work", tmp_path / "results", milestones=(4,), arms=TWO[:1])
+    paper_arm.keep_weights(arm, 4, tmp_path / "work")
+    paper_arm.keep_checkpoint(arm, tmp_path / "work")
+    card = (tmp_path / "weights" / arm.name / "README.md").read_text()
+    assert "Not the published model" in card
+    assert "after 4" in card
+    x = np.cumsum(np.random.default_rng(0).standard_normal((200, 1)), axis=0)
+    result = fimsde.estimate(fimsde.read(x, dt=0.1), str(tmp_path / "weights" / arm.name))
+    assert np.isfinite(result.drift(x[:3])).all()
+    assert trained(tmp_path / "weights" / "resume", tmp_path / "again", milestones=(6,), arms=TWO[:1])
+    assert trained(undisturbed / "work", undisturbed / "results", milestones=(6,), arms=TWO[:1])
+    kept = (kept_weights(tmp_path / "weights" / "resume", arm, 6) / "model.safetensors").read_bytes()
+    assert kept == weights(undisturbed, arm, 6)
+
+
 def test_contexts_of_an_earlier_portion_are_not_for_free(monkeypatch, tmp_path):
     """Of three shards two are there, one is made in a second: all took three. None is missing: one is made again."""
     clock = iter([0.0, 1.0, 10.0, 12.0])
@@ -143,7 +170,7 @@ class Truth(FIMSDE):
     """Answers `share` of the truth."""
 
     def forward(self, source, x):
-        batch = next(b for b in self.batches if b.x is x)
+        batch = next(b for parts in self.batches for b in parts if b.x is x)
         return self.share * batch.drift, self.share * batch.diffusion, torch.zeros(x.shape[:2])
 
 
@@ -153,17 +180,25 @@ def test_errors_are_shares_of_the_field(share, error):
     model = Truth(config.model)
     model.batches, model.share = held_out(config, quick=True), share
     found = judge(model, model.batches, config)
-    assert found.drift == pytest.approx([error] * len(model.batches), abs=1e-4)
-    assert found.diffusion == pytest.approx([error] * len(model.batches), abs=1e-4)
+    for name in ERRORS:
+        numbers = getattr(found, name)
+        assert len(numbers) == len(model.batches)
+        assert any(numbers) or error == 0.0
+        assert [number for number in numbers if number] == pytest.approx([error] * sum(map(bool, numbers)), abs=1e-4)
     if share == 1:
         assert found.loss == pytest.approx([0.0] * len(model.batches), abs=1e-6)
 
 
 def test_primed_models_are_judged_on_the_same_equations_as_papers():
     paper, primed = (held_out(TrainConfig.preset(name), quick=True) for name in ("paper-tiny", "primed-tiny"))
-    for a, b in zip(paper, primed, strict=True):
-        assert torch.equal(a.x, b.x)
-        assert torch.equal(a.drift, b.drift)
+    for (a,), parts in zip(paper, primed, strict=True):
+        for name in ("x", "drift"):
+            assert rows(a, name) == sorted(row for part in parts for row in rows(part, name))
+
+
+def rows(batch, name):
+    """The first two components at all locations, an entry for every equation."""
+    return sorted(map(tuple, getattr(batch, name)[..., :2].flatten(1).tolist()))
 
 
 @pytest.mark.parametrize("exponent", [0.1, 0.5, 1.0])
@@ -212,6 +247,9 @@ def test_the_published_run_costs_what_its_sizes_say():
     """Contexts: 1 to 99 paths of 128, 1 to 24 of 512, 1 to 11 of 1024, uniform in observations."""
     assert mean_tokens(ContextConfig(), (Setting(0.1, 25, 100, 128),)) == pytest.approx(127 * 50.0, rel=0.01)
     assert mean_tokens(ContextConfig(most=2048), (Setting(0.001, 1, 12, 1024),)) == 1023
+    small = TrainConfig.preset("paper-0.1m")
+    read = [StreamedBatches(small)[i].source.mask.sum(dim=1).double().mean().item() for i in range(6)]
+    assert mean_tokens(small.contexts, small.prior.settings) == pytest.approx(np.mean(read), rel=0.1)  # gaps: 3 % fewer
     assert step_operations(TrainConfig.preset("paper")) == pytest.approx(12.5e12, rel=0.05)  # 64 * 6300 * 31e6
     assert published_operations() == pytest.approx(1.6e19, rel=0.05)
     with pytest.raises(ConfigError, match="paper's architecture only"):
@@ -224,7 +262,7 @@ def curve(name, level, steps=(100, 200, 400, 800, 1600, 2400, 3200, 4800, 6400),
     for step in steps:
         errors = tuple(level - exponent * np.log10(step) + shifts)
         losses = tuple(100 + 500 * step**-0.5 + shifts) if loss else None
-        points.append(Point(step, 16 * step, 0.5 * step, Judgement(losses, losses, errors, errors)))
+        points.append(Point(step, 16 * step, 0.5 * step, Judgement(losses, losses, *[errors] * 6)))
     return Curve(name, 1000, "x", tuple(points))
 
 
@@ -234,13 +272,13 @@ def test_tables_compare_at_equal_steps_and_at_equal_compute():
         "paper-0.1m-streaming": curve("a", 0.5),
         "paper-0.4m-streaming": curve("b", 0.25, (100, 200, 400, 800, 1600)),
         "paper-0.4m-30000": curve("c", 0.5),
-        "paper-0.4m-30000-degree4": curve("d", 0.4),
+        "paper-0.4m-streaming-degree4": curve("d", 0.2),
         "primed": curve("e", -1.0, (100, 200), loss=False),
     }
     text = text_tables(arms, curves)
     assert "### Sizes and data, after 1600 steps each" in text
     assert "| 0.1m–streaming | 0.4m–streaming | 1600 | 0.000 ± 0.000 | −0.250 ± 0.000 | −0.250 ± 0.000 |" in text
-    assert "| paper-0.4m-30000 | paper-0.4m-30000-degree4 | 6400 | 0.000 ± 0.000 | −0.100 ± 0.000 |" in text
+    assert "| paper-0.4m-streaming | paper-0.4m-streaming-degree4 | 1600 | 0.000 ± 0.000 | −0.050 ± 0.000 |" in text
     assert "### Equal compute: the last judgement within 100 CPU-seconds of training" in text
     assert "| primed | 100 | 200 | −1.460 ± 0.025 |" in text
     found = exponents(curves["paper-0.1m-streaming"])
@@ -269,6 +307,46 @@ def test_the_command_trains_and_prints(tmp_path):
     assert (printed[0]["arm"], printed[0]["step"]) == ("paper-0.1m-streaming", 6)
 
 
+def test_arms_read_paths_with_gaps_as_long_as_those_they_were_trained_on():
+    """5000 observations, 256 steps: every 20th, from each of the first 20 on; at gaps of 0.02 every 5th, for 0.1."""
+    values = np.random.default_rng(0).normal(size=(5000, 2))
+    for gap, every in ((0.002, 20), (0.02, 5)):
+        whole = fimsde.read(values, times=gap * np.arange(5000))
+        thinned = as_trained(whole)
+        assert (thinned.num_paths, thinned.num_points) == (every, 5000)
+        np.testing.assert_array_equal(thinned.path(3)[1], values[3::every])
+        np.testing.assert_allclose(np.diff(thinned.path(3)[0]), every * gap)
+    ragged = fimsde.read([values[:3], values[:2000]], times=[0.01 * np.arange(3), 0.01 * np.arange(2000)])
+    thinned = as_trained(ragged)
+    assert sorted(thinned.values[:, 0]) == sorted(ragged.values[:, 0])  # nothing is lost or seen twice
+
+
+def test_the_arm_in_the_repository_reads_an_equation():
+    """dX = -2 X dt + dW, its exact law at gaps of 0.02: half of the square error of zero, the diffusion by a half."""
+    rng, gap = np.random.default_rng(1_000_000), 0.02
+    decay, x = np.exp(-2 * gap), np.zeros(5000)
+    noise = np.sqrt((1 - decay**2) / 4) * rng.standard_normal(5000)
+    for k in range(1, 5000):
+        x[k] = decay * x[k - 1] + noise[k]
+    observations = fimsde.read(x[:, None], dt=gap)
+    result = fimsde.estimate(as_trained(observations), paper_arm.WEIGHTS / "paper-0.4m-streaming")
+    at = np.linspace(-0.9, 0.9, 19)[:, None]  # within two standard deviations, 1/2 each
+    assert float(((result.drift(at) + 2 * at) ** 2).mean()) < 0.5 * float(((2 * at) ** 2).mean())
+    np.testing.assert_allclose(result.diffusion(at), 1.0, atol=0.5)
+
+
+def test_arms_read_as_they_are_what_was_not_thinned_in_training():
+    values = np.random.default_rng(0).normal(size=(5000, 2))
+    short, long = (fimsde.read(v, times=0.002 * np.arange(len(v))) for v in (values[:200], values))
+    assert as_trained(short) is short
+    assert as_trained(long, 0) is long
+    for name in ("paper-0.1m", "paper-0.4m", "paper-1.6m"):
+        config = TrainConfig.preset(name)
+        assert config.contexts.transitions == TRANSITIONS
+        assert max(setting.gap for setting in config.prior.settings) == LONGEST_GAP
+    assert TrainConfig.preset("paper").contexts.transitions == TrainConfig.preset("primed").contexts.transitions == 0
+
+
 @pytest.mark.slow
 def test_the_command_measures_the_last_milestone_on_the_canonical_tasks(undisturbed, tmp_path):
     """Buys that weights of an arm go all the way to result files; making the data takes long."""
@@ -277,6 +355,7 @@ def test_the_command_measures_the_last_milestone_on_the_canonical_tasks(undistur
     assert done.exception is None, done.exception
     stored = list((undisturbed / "results" / "ablation").rglob("fim-paper-0.1m-streaming-*.json"))
     assert len(stored) == 8  # two systems, four settings
+    assert list((undisturbed / "results" / "context-size").rglob("fim-paper-0.1m-streaming-*.json"))
 
 
 @pytest.mark.parametrize(

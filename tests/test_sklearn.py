@@ -45,9 +45,6 @@ def test_it_can_be_cloned_and_cross_validated_in_the_order_of_time():
 WIDE = "the data of the check have more components than the model reads"
 NOT_FOR_US = {
     "check_dtype_object": WIDE,
-    "check_estimators_dtypes": WIDE,
-    "check_n_features_in_after_fitting": WIDE,
-    "check_positive_only_tag_during_fit": WIDE,
 }
 CHECKS = """
 import json, sys, warnings

@@ -11,7 +11,7 @@ import pytest
 
 from checks import check_same_observations
 from fimsde.data.observations import read
-from fimsde.errors import InvalidObservationsError
+from fimsde.errors import GuessWarning, InvalidObservationsError
 
 RNG = np.random.default_rng(1)
 # Two tracks of 12 and 8 points, rows interleaved as a tracker writes them: sorted by time, then by track.
@@ -168,6 +168,10 @@ STAMP_COLUMNS = {
     "ISO text with seconds and a blank": STAMPS.strftime("%Y-%m-%d %H:%M:%S"),
     "ISO text in UTC": STAMPS.strftime("%Y-%m-%dT%H:%M:%SZ"),
     "ISO text with changing offset": [stamp.isoformat() for stamp in ZONED],
+    "day first, points": STAMPS.strftime("%d.%m.%Y %H:%M"),
+    "day first, slashes": STAMPS.strftime("%d/%m/%Y %H:%M:%S"),
+    "month first": STAMPS.strftime("%m/%d/%Y %H:%M"),
+    "year first, slashes": STAMPS.strftime("%Y/%m/%d %H:%M"),
     "durations": STAMPS - STAMPS[0],
     "objects": np.array(STAMPS.to_pydatetime(), dtype=object),
 }
@@ -193,8 +197,29 @@ def test_dates_in_tables_count_in_the_unit_that_is_named(name, source, tmp_path)
         np.testing.assert_array_equal(read(table, time="when", time_unit=unit).times, np.arange(30) * per_hour)
     with pytest.raises(InvalidObservationsError, match="column 'when': these are dates or durations and time_unit is"):
         read(table, time="when", time_unit="fortnight")
-    with pytest.raises(InvalidObservationsError, match="no unit of time is given"):
-        read(table, time="when")
+    with pytest.warns(GuessWarning, match="time 'when' in hours"):
+        np.testing.assert_array_equal(read(table, time="when", values=["x"]).times, np.arange(30))
+
+
+@pytest.mark.parametrize(
+    ("cells", "days"),
+    [
+        (["1/2/2020", "13/2/2020", "14/2/2020"], [0, 12, 13]),
+        (["1/2/2020", "1/13/2020", "1/14/2020"], [0, 11, 12]),
+        (["1.2.2020", "2.2.2020", "3.2.2020"], [0, 1, 2]),
+        (["1/2/2020", "2/2/2020", "3/2/2020"], None),  # either
+        (["1/13/2020", "13/1/2020", "14/1/2020"], None),  # neither
+        (["1/13/20", "1/14/20", "1/15/20"], None),  # of which century?
+        (["1-13-2020", "1/14/2020", "1-15-2020"], None),
+    ],
+)
+def test_day_and_month_are_told_apart_by_the_cells_or_not_at_all(cells, days):
+    table = pd.DataFrame({"when": cells, "x": [1.0, 3.0, 2.0]})
+    if days is None:
+        with pytest.raises(InvalidObservationsError, match="neither a number nor a date such as 2024-01-31"):
+            read(table, time="when", values=["x"], time_unit="D")
+    else:
+        np.testing.assert_array_equal(read(table, time="when", values=["x"], time_unit="D").times, days)
 
 
 def test_plain_dates_and_missing_stamps_are_understood():

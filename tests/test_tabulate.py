@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from checks import check_slope
+from fimsde.analysis.replay import _Midpoint
 from fimsde.data.grid import regular_grid
 from fimsde.equations.changes import AffineSDE
 from fimsde.equations.sde import SDE, FunctionSDE
@@ -202,6 +203,51 @@ def test_paths_of_the_table_follow_paths_of_the_estimate():
     times = np.linspace(0, 1, 21)
     found, expected = (s.simulate(np.zeros(1), times, num_paths=5, seed=2).values for s in (table, sde))
     assert np.abs(found - expected).max() < 1e-3 * np.std(expected)
+
+
+class StepByStep:
+    """A table without its compiled steps."""
+
+    def __init__(self, table, half=0.0):
+        self.dim, self._table, self._half = table.dim, table, half
+
+    def drift(self, x):
+        return self.fields(x)[0]
+
+    def diffusion(self, x):
+        return self.fields(x)[1]
+
+    def fields(self, x):
+        drift, diffusion = self._table.fields(x)
+        return (self._table.fields(x + self._half * drift)[0] if self._half else drift), diffusion
+
+
+@pytest.mark.parametrize("half", [0.0, 0.01])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_compiled_steps_are_the_steps_of_the_simulator_bit_for_bit(dim, half):
+    """Also where paths leave the table and come back, and on irregular grids of unequal length."""
+    pull = FunctionSDE(dim, lambda x: -3 * np.tanh(2 * x), lambda x: 0.8 + 0.3 * np.cos(x))
+    table = tabulate(pull, np.full(dim, -0.7), np.full(dim, 0.9), 1e-2)
+    grids = [np.cumsum(RNG.uniform(0.01, 0.1, n)) for n in (700, 300, 2)]
+    starts = np.zeros((3, dim))
+    compiled = table if half == 0 else _Midpoint(table, 2 * half)
+    found = simulate(compiled, starts, grids, substeps=2, seed=3)
+    expected = simulate(StepByStep(table, half), starts, grids, substeps=2, seed=3)
+    outside = np.any((found.values < table.low) | (found.values > table.high), axis=-1)
+    assert 0.02 < outside[found.mask].mean() < 0.9  # both kinds of steps were taken
+    np.testing.assert_array_equal(found.values, expected.values)
+    alone = simulate(compiled, starts[:1], grids[:1], substeps=2, seed=3)
+    np.testing.assert_array_equal(alone.values[0], found.values[0])
+
+
+def test_compiled_steps_count_paths_that_diverge():
+    growing = FunctionSDE(1, lambda x: 5 * x**3, np.ones_like)
+    table = tabulate(growing, np.full(1, -2.0), np.full(1, 2.0))
+    times = np.arange(400) * 0.02
+    found, expected = (simulate(s, np.zeros((6, 1)), times, seed=1) for s in (table, StepByStep(table)))
+    assert found.num_diverged == expected.num_diverged > 0
+    np.testing.assert_array_equal(found.diverged_at, expected.diverged_at)
+    np.testing.assert_array_equal(found.values, expected.values)
 
 
 def test_the_box_may_be_chosen():

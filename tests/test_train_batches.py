@@ -405,3 +405,49 @@ def test_a_data_set_other_than_that_of_the_settings_is_an_error(stored):
         StoredBatches(replace(config, batch_size=16), folder)
     with pytest.raises(ConfigError, match="one dimension together"):
         StoredBatches(replace(PRIMED, dataset=config.dataset), folder)
+
+
+def test_a_thinned_context_covers_the_same_time_at_the_same_locations():
+    """Five paths of 50, gap 0.01: 245 transitions for 40 want every seventh; the prior's largest gap allows five."""
+    equation = an_equation(Setting(0.01, 5, 6, 50))
+    prior = replace(PAPER.prior, settings=(Setting(0.01, 5, 6, 50), Setting(0.05, 2, 4, 64)))
+    thin = replace(PAPER, prior=prior, contexts=ContextConfig(fewest=50, most=300, transitions=40))
+    kept = make_example(thin, equation, 250, 8, np.random.default_rng(3))
+    every = to_transitions(paper_context(equation, 250, np.random.default_rng(3)))
+    strided = to_transitions(paper_context(equation, 250, np.random.default_rng(3), stride=5))
+    assert (len(kept.transitions), len(strided), len(every)) == (40, 5 * 9, 5 * 49)
+    assert strided.dtau == pytest.approx(0.05)
+    assert rows(strided.y) < rows(every.y)
+    scale = fit_normaliser(strided, PAPER.model.statistics, PAPER.model.target_gap)
+    assert rows(kept.transitions.y, kept.transitions.dy) < rows(
+        scale.transitions(strided).y, scale.transitions(strided).dy
+    )
+    all_of_it = replace(thin, contexts=replace(thin.contexts, transitions=0))
+    whole = make_example(all_of_it, equation, 250, 8, np.random.default_rng(3))
+    plain = fit_normaliser(every, PAPER.model.statistics, PAPER.model.target_gap)
+    assert len(whole.transitions) == 5 * 49
+    np.testing.assert_allclose(scale.undo_states(kept.x), plain.undo_states(whole.x))
+    np.testing.assert_allclose(scale.undo_drift(kept.drift), plain.undo_drift(whole.drift))
+
+
+def rows(*columns):
+    """The rows of arrays side by side."""
+    return {tuple(row) for row in np.column_stack(columns)}
+
+
+def test_equations_of_a_mixed_batch_are_of_their_own_kinds():
+    prior = replace(PAPER.prior, settings=(Setting(0.05, 2, 4, 64), Setting(0.1, 2, 4, 32)))
+    config = replace(PAPER, prior=prior, mixed=True, batch_size=24, contexts=ContextConfig(fewest=32, most=256))
+    batch = StreamedBatches(config)[0]
+    assert set(batch.dims.sum(dim=1).tolist()) == {1, 2, 3}  # 24 draws with shares 1/6, 1/3, 1/2
+    lengths = batch.source.mask.sum(dim=1)
+    assert (lengths % 31 == 0).any()
+    assert (lengths % 63 == 0).any()
+    assert len(set(lengths.tolist())) > 3
+    assert_same(batch, StreamedBatches(config)[0])
+    again = StreamedBatches(replace(config, equations=48))
+    turn = next(i for i in (2, 3) if again._first_visit(i) == 0)
+    assert torch.equal(again[turn].dims, batch.dims)
+    assert not torch.equal(again[turn].x, batch.x)
+    with pytest.raises(ConfigError, match="primed model reads equations of one dimension"):
+        StreamedBatches(replace(PRIMED, mixed=True))[0]

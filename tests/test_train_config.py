@@ -87,17 +87,18 @@ def test_settings_of_contexts_are_checked_however_they_are_made():
     [("paper-0.1m", 108_439, 32, 2), ("paper-0.4m", 425_767, 64, 2), ("paper-1.6m", 1_623_031, 96, 4)],
 )
 def test_smaller_presets_keep_the_papers_recipe(name, weights, width, layers):
-    """Width, depth, size of contexts and batches, and the learning rate differ from the paper's; nothing else does."""
+    """Prior, loss, locations, context sizes, normalisation and optimiser are the paper's."""
     paper, small = TrainConfig.preset("paper"), TrainConfig.preset(name)
     assert (small.model.num_parameters, small.model.embed, small.model.functional_layers) == (weights, width, layers)
     assert small.model.encoder_layers == paper.model.encoder_layers
-    sizes = ("embed", "functional_layers", "heads", "feed_forward", "head_hidden")
+    sizes = ("embed", "functional_layers", "heads", "feed_forward", "head_hidden", "dropout")
     assert replace(small.model, **{size: getattr(paper.model, size) for size in sizes}) == paper.model
     assert (small.prior, small.objective, small.num_queries) == (paper.prior, paper.objective, paper.num_queries)
-    assert replace(small.contexts, most=paper.contexts.most) == paper.contexts
+    assert replace(small.contexts, transitions=paper.contexts.transitions) == paper.contexts
     rate = paper.loop.optimiser.learning_rate
     assert replace(small.loop.optimiser, learning_rate=rate) == paper.loop.optimiser
-    assert small.loop.schedule.kind == paper.loop.schedule.kind == "constant"
+    assert (paper.mixed, paper.location_clip, paper.start) == (False, 0.0, "published")
+    assert (paper.loop.schedule.kind, paper.loop.clip, paper.loop.ema_decay) == ("constant", 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,9 @@ def test_smaller_presets_keep_the_papers_recipe(name, weights, width, layers):
         ({"equations": 3}, "a batch .64. or more"),
         ({"equations": 640, "cache_equations": 64}, "0 where contexts or data are stored"),
         ({"equations": 640, "dataset": "x"}, "0 where contexts or data are stored"),
+        ({"mixed": True, "dataset": "x"}, "false where contexts or data are stored"),
+        ({"location_clip": -1.0}, "a positive number, or 0 for none"),
+        ({"location_clip": 1.0, "objective": "primed"}, "0 for the primed objective"),
     ],
 )
 def test_a_bound_on_equations_has_to_make_sense(settings, said):

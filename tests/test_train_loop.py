@@ -16,7 +16,8 @@ from fimsde.train.log import read_log
 from fimsde.train.loop import RunOptions, learning_rate_share, run
 from fimsde.train.pretrain.batches import StreamedBatches
 from fimsde.train.pretrain.objectives import Loss, choose_objective
-from fimsde.train.pretrain.run import new_model, pretrain
+from fimsde.train.pretrain.run import pretrain
+from fimsde.train.pretrain.start import new_model
 
 PAPER, PRIMED = TrainConfig.preset("paper-tiny"), TrainConfig.preset("primed-tiny")
 
@@ -126,7 +127,7 @@ def test_averaged_weights_are_the_recursion(tmp_path, batches):
     for steps in (1, 2, 3):
         config = replace(PAPER, loop=replace(PAPER.loop, steps=steps))
         model, state = train(batches, tmp_path / str(steps), config)
-        decay = min(0.9, steps / (steps + 50))
+        decay = min(0.9, steps / (steps + config.loop.ema_part))
         for name, t in model.state_dict().items():
             average[name] = decay * average[name] + (1 - decay) * t.double()
     for name, t in state.ema.items():

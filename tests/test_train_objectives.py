@@ -11,7 +11,7 @@ from fimsde.errors import ConfigError
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import Batch, StreamedBatches
 from fimsde.train.pretrain.objectives import choose_objective, primed_objective
-from fimsde.train.pretrain.run import new_model
+from fimsde.train.pretrain.start import new_model
 
 PRESETS = ("paper-tiny", "primed-tiny")
 
@@ -223,3 +223,56 @@ def test_a_fresh_primed_model_starts_near_its_best_candidates():
     sparse = [i for i, h in enumerate(DRIFT) if h.form is ORIGIN]
     best = raw[..., :-1].softmax(-1)[..., sparse].sum(-1)
     assert float(best.min()) > 0.5
+
+
+def _parts(model):
+    """Places of gap, state, increment and squared increment in a token, and the maps of the last three, at size one."""
+    features, quarter = model.encoder.features, model.config.embed // 4
+    maps = [features.y.weight, features.dy.weight * 0.1, features.dy_sq.weight * 0.01 / 0.3]
+    return [slice(k * quarter, (k + 1) * quarter) for k in range(4)], [weight.detach() for weight in maps]
+
+
+def test_a_local_start_shows_the_model_numbers_of_size_one():
+    """Steps of length 0.01 with increments of its root: maps of states and increments keep lengths."""
+    config = replace(TrainConfig.preset("paper-0.1m"), start="published")
+    plain, local = (new_model(replace(config, start=start)) for start in ("published", "local"))
+    gap = torch.full((1, 1), 0.01)
+    torch.testing.assert_close(local.encoder.features.dtau(gap), plain.encoder.features.dtau(gap / 0.01))
+    for weight in _parts(local)[1]:
+        torch.testing.assert_close(weight.mT @ weight, 8 / 3 * torch.eye(3), atol=1e-5, rtol=1e-5)
+    assert not local.encoder.features.dy.bias.any()
+    batch = StreamedBatches(config)[0]
+    with torch.no_grad():
+        u, free = (model.eval()(batch.source, batch.x)[2] for model in (local, plain))
+    assert float((u - 9.0).abs().max()) < 1.0 < float((free - 9.0).abs().max())
+    ratio = local.log_variance_operator.head.output.weight / plain.log_variance_operator.head.output.weight
+    torch.testing.assert_close(ratio, torch.full_like(ratio, 0.1))
+    narrow = replace(config, model=replace(config.model, heads=8))
+    for unfit in (TrainConfig.preset("primed-tiny"), narrow):
+        with pytest.raises(ConfigError, match='expected "published"'):
+            new_model(replace(unfit, start="local"))
+
+
+@torch.no_grad()
+def test_a_local_start_looks_around_the_location_and_reads_increments():
+    """Of a token with state y, divided by its spread of 1.5, query and key make c x·y, c = 1/2 and 4 for two heads."""
+    model = new_model(TrainConfig.preset("paper-0.1m"))
+    places, (state, step, square) = _parts(model)
+    x, y, dy, dy_sq = (torch.randn(3, generator=torch.Generator().manual_seed(k)) for k in range(4))
+    asked, token = model.locations(None, x[None, None]).h[0, 0], torch.zeros(32)
+    for place, weight, value in zip(places[1:], (state, step, square), (y, dy, dy_sq), strict=True):
+        token[place] = weight @ value / 1.5
+    for operator in (model.drift_operator, model.diffusion_operator, model.log_variance_operator):
+        attention = operator.layers[0].attention
+        query, (key, value) = attention.query(asked), attention.key_value(token).chunk(2)
+        for head, c in ((0, 0.5), (1, 4.0)):
+            rows = slice(16 * head, 16 * head + 3)
+            torch.testing.assert_close(query[rows] @ key[rows] / 4, c * x @ y, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(value[16 * head :][:6], torch.cat([dy, dy_sq]), atol=1e-5, rtol=1e-4)
+        only = torch.zeros(32)
+        only[:3] = only[16:19] = dy
+        read = attention.out(only) - attention.out(torch.zeros(32))
+        torch.testing.assert_close(read[places[2]], 1.5 * step @ dy, atol=1e-5, rtol=1e-4)
+        assert not read[places[0]].any()
+        assert not read[places[3]].any()
+    assert not (asked[places[2]] - model.locations.bias[places[2]]).any()

@@ -13,13 +13,22 @@ from pathlib import Path
 
 from fimsde.benchmark.report import save_tables
 from fimsde.benchmark.suites.cases import SUITES
-from pages import canonical, numbers, paths, provenance, scaling, scripts, suites
+from pages import calibration, canonical, numbers, paths, provenance, scaling, scripts, suites, verdicts, wide
 from pages.markers import fill
 from pages.stored import EXPERIMENTS, RESULTS, Stored
 
 ROOT = Path(__file__).parents[2]
-TABLES = {**canonical.TABLES, **paths.TABLES, **scripts.TABLES, **scaling.TABLES, **provenance.TABLES}
-NUMBERS = {**numbers.NUMBERS, **scaling.NUMBERS}
+TABLES = {
+    **calibration.TABLES,
+    **canonical.TABLES,
+    **paths.TABLES,
+    **scripts.TABLES,
+    **scaling.TABLES,
+    **provenance.TABLES,
+    **verdicts.TABLES,
+    **wide.TABLES,
+}
+NUMBERS = {**calibration.NUMBERS, **numbers.NUMBERS, **scaling.NUMBERS, **verdicts.NUMBERS}
 
 
 def pages_with_markers(root: Path) -> list[Path]:

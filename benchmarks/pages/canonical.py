@@ -25,13 +25,13 @@ def short(stored: Stored) -> str:
     return markdown(
         ["noise / gap", *HEADS],
         [
-            ["drift (`--methods evidence`, the default)", *_means(stored, "evidence", "drift", two_digits)],
+            ["drift (`--methods fimsde`, the default)", *_means(stored, "evidence", "drift", two_digits)],
             ["diffusion", *_means(stored, "evidence", "diffusion", "{:.3f}".format)],
             [
-                "drift, unknown origin (`evidence-unknown-origin`)",
+                "drift, unknown origin (`fimsde-unknown-origin`)",
                 *_means(stored, "evidence-unknown-origin", "drift", two_digits),
             ],
-            ["drift, bundled recognition model (`ours`)", *_means(stored, "ours", "drift", two_digits)],
+            ["drift, bundled recognition model (`bundled`)", *_means(stored, "ours", "drift", two_digits)],
             [f"{PEER}, known origin (reference figures, not our run)", *_peer(stored)],
         ],
     )

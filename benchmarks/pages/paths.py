@@ -90,12 +90,15 @@ def context_sizes(stored: Stored) -> str:
     """Means by the number of observations; those worse than published are bold."""
     rows = []
     for system, title in (("double_well", "double well"), ("damped_linear", "damped linear")):
-        ours, paper = (
+        own, paper = (
             [f"{context(stored, method, system, size).mean:.3f}" for size in CONTEXT_SIZES]
             for method in ("ours", "paper:fim")
         )
         rows += [
-            [f"{title}, ours", *(f"**{a}**" if float(a) > float(b) else a for a, b in zip(ours, paper, strict=True))],
+            [
+                f"{title}, bundled",
+                *(f"**{a}**" if float(a) > float(b) else a for a, b in zip(own, paper, strict=True)),
+            ],
             [f"{title}, published", *paper],
         ]
     return markdown(["observations", *map(spaced, CONTEXT_SIZES)], rows)

@@ -8,8 +8,11 @@ from record import is_present, load
 
 from fimsde.benchmark import provenance
 from fimsde.benchmark.fingerprint import UNKNOWN
+from fimsde.methods import ALIASES
 from pages.formats import markdown
 from pages.stored import EXPERIMENTS, Stored
+
+CALLED = {stored: name for name, stored in ALIASES.items()}  # as users name methods
 
 
 def results(stored: Stored) -> str:
@@ -22,7 +25,7 @@ def results(stored: Stored) -> str:
             codes = Counter(f"{r.code}{', adopted' if r.adopted else ''}" for r in mine)
             texts = [code if len(codes) == 1 else f"{code} ({number})" for code, number in codes.items()]
             paths = sum(bool(r.scores) for r in mine)
-            rows.append([experiment, method, str(len(mine)), str(paths), "; ".join(texts)])
+            rows.append([experiment, CALLED.get(method, method), str(len(mine)), str(paths), "; ".join(texts)])
     return markdown(["experiment", "method", "results", "with paths", "code"], rows, left=5)
 
 

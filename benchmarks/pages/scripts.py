@@ -82,7 +82,7 @@ def speed(stored: Stored) -> str:
     locations, paths = (f"{numbers['authors'][name]:g}" for name in ("locations", "paths"))
     table = "the same from a table with errors of 1 % (`sde.tabulate(tolerance=0.01)`), making it included"
     return markdown(
-        ["", "ours", "authors", "aim"],
+        ["", "fimsde", "authors", "aim"],
         [
             ["import (seconds)", f"{numbers['import']:.1f}", "", "3"],
             ["estimate and 1024 locations", f"{numbers['locations']:.3f}", locations, "0.2"],
@@ -148,7 +148,7 @@ def prior_acceptance(stored: Stored) -> str:
                 f"{row['zero']:.3f} ({row['authors_zero']:.3f}{few})",
             ]
         )
-    heads = ["dim", "gap", "proposed", "accepted, ours", "authors", "p (Fisher)", "zero diffusion (authors)"]
+    heads = ["dim", "gap", "proposed", "accepted, fimsde", "authors", "p (Fisher)", "zero diffusion (authors)"]
     return markdown(heads, rows, left=7)
 
 
@@ -165,7 +165,7 @@ def prior_speed(stored: Stored) -> str:
         ]
         for row in stored.script("prior_speed")["rows"]
     ]
-    return markdown(["dim", "gap", "authors", "ours", "ratio", "paths"], rows, left=6)
+    return markdown(["dim", "gap", "authors", "fimsde", "ratio", "paths"], rows, left=6)
 
 
 def discrepancy(stored: Stored) -> str:

@@ -8,7 +8,7 @@ from fimsde.benchmark.suites.tables import tables
 from fimsde.methods import named
 from fimsde.systems.canonical import REPORT_SEED
 
-METHODS = ("ours", "ours-origin", "sfi-linear", "sfi-parametric")
+METHODS = ("evidence", "ours", "ours-origin", "sfi-linear", "sfi-parametric")
 
 
 def page(folder: Path, suite: Suite) -> str | None:

@@ -6,12 +6,14 @@ the order of the file in one namespace and in a folder of its own.
 
 import contextlib
 import io
+import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 _CUT = "# %%"
+COLUMNS = "88"  # of what is printed: as many characters as fit into a line of a page
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def _cell(lines: list[str], start: int, end: int) -> Cell:
 def run_script(script: Path, folder: Path) -> Run:
     """Run all cells in a folder, where the pictures stay."""
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ["COLUMNS"] = COLUMNS
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(script)}
     before = time.process_time()
     with contextlib.chdir(folder):

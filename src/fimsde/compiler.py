@@ -3,6 +3,7 @@
 import functools
 import multiprocessing
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -14,11 +15,15 @@ from numba.core.caching import FunctionCache
 Function = Callable[..., Any]
 
 
-def njit(function: Function | None = None, *, cache: bool = False, **options: Any) -> Any:
-    """`numba.njit`, but a cache that cannot be written or read makes things slower and never fails."""
+def njit(function: Function | None = None, *, cache: bool = False, allocates: bool = True, **options: Any) -> Any:
+    """`numba.njit`, but a cache that cannot be written or read makes things slower and never fails.
+
+    A function that makes no arrays (`allocates=False`) does not count references to those it is given. Small ones that
+    take tuples of arrays spend most of their time on that.
+    """
     if function is None:
-        return partial(njit, cache=cache, **options)
-    compiled = numba.njit(**options)(function)
+        return partial(njit, cache=cache, allocates=allocates, **options)
+    compiled = numba.njit(**options | {"_nrt": allocates})(function)
     if cache:
         try:
             _check_place(function)
@@ -38,11 +43,14 @@ def _check_place(function: Function) -> None:
 
 class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # numba's file was cut short by a crash, and anything may come of that: it is made again
             self._guarded(self.flush)
-            return None
+        if found is None:
+            _say_that_it_takes_long()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._guarded(partial(super().save_overload, sig, data))
@@ -53,6 +61,14 @@ class _Cache(FunctionCache):
         except Exception:  # no room, no permission, or an index that was cut short
             self.disable()
             _say()
+
+
+@functools.cache
+def _say_that_it_takes_long() -> None:
+    """Once, where somebody waits (a terminal, a notebook), and not by every worker."""
+    is_watched = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
+    if is_watched and multiprocessing.parent_process() is None:
+        print("fimsde: compiling for this computer, once; the first run takes up to a minute ...", file=sys.stderr)
 
 
 @functools.cache

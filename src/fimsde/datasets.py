@@ -1,7 +1,12 @@
-"""Real series from packages that are installed: read where they are, never copied."""
+"""Real series: three that are part of the package, and others read from packages that are installed."""
 
+import csv
+import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +16,10 @@ from fimsde.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_TRADING_DAYS = 252  # per year: the convention of finance
+_FISH_GAP = 0.12  # seconds between pictures: Jhawar et al., Nature Physics 16 (2020), and PyDaddy's documentation
 
 
 @dataclass(frozen=True)
@@ -23,9 +32,12 @@ def load(name: str) -> Observations:
     """A real series as observations, with units.
 
     Args:
-        name: One of `names()`: "el-nino" (sea surface temperature off Peru, monthly), "sunspots" (yearly numbers),
-            "co2" (at Mauna Loa, weekly; weeks without a measurement are absent), "interest-rate" (US treasury bills,
-            quarterly) or "nile" (yearly flow). All of them come with statsmodels, the extra `datasets`.
+        name: One of `names()`. Part of the package: "treasury-rate" (ten-year US bonds, daily), "exchange-rate"
+            (dollars per euro, daily), "vix" (volatility index, daily); their time is trading time, 252 days per year.
+            With statsmodels, the extra `datasets`: "el-nino" (sea surface temperature off Peru, monthly), "sunspots"
+            (yearly numbers), "co2" (at Mauna Loa, weekly; weeks without a measurement are absent), "interest-rate"
+            (US treasury bills, quarterly) and "nile" (yearly flow). With PyDaddy, if you install it: "fish-school"
+            (polarisation of a school, every 0.12 seconds).
     """
     if name not in _SERIES:
         raise ConfigError(f"there is no data set {name!r}; choose one of {', '.join(_SERIES)}.")
@@ -46,6 +58,25 @@ def _of_statsmodels(name: str) -> "pd.DataFrame":
             "'fimsde[datasets]'."
         ) from None
     return getattr(datasets, name).load_pandas().data
+
+
+def _shipped(name: str, label: str) -> Observations:
+    file = Path(__file__).parent / "series" / f"{name}.csv.gz"
+    with gzip.open(file, "rt", encoding="ascii", newline="") as lines:
+        values = np.array([float(row[1]) for row in list(csv.reader(lines))[1:]])
+    return read(values, times=np.arange(len(values)) / _TRADING_DAYS, names=[label], time_unit="year")
+
+
+def _fish_school() -> Observations:
+    found = find_spec("pydaddy")  # not imported: only its file is read
+    if found is None or found.origin is None:
+        raise ConfigError("this data set comes with PyDaddy, which is not installed. Install it: pip install pydaddy.")
+    file = Path(found.origin).parent / "data" / "fish_data" / "ectropus.csv"
+    if not file.is_file():
+        raise ConfigError(f"the installed PyDaddy has no file {file}. Install version 1.0.0, which has it.")
+    values = np.loadtxt(file, delimiter=",")
+    times = np.arange(len(values)) * _FISH_GAP
+    return read(values, times=times, names=["mx", "my"], time_unit="s", missing="drop")
 
 
 def _el_nino() -> Observations:
@@ -79,6 +110,21 @@ def _co2() -> Observations:
 
 
 _SERIES = {
+    "treasury-rate": _Series(
+        "daily yield of ten-year US treasury bonds, 1962 to 2021 (part of the package)",
+        partial(_shipped, "treasury-rate", "rate (%)"),
+    ),
+    "exchange-rate": _Series(
+        "daily dollars per euro, 1999 to 2021 (part of the package)",
+        partial(_shipped, "exchange-rate", "rate (USD per EUR)"),
+    ),
+    "vix": _Series(
+        "daily volatility index of the S&P 500, 1990 to 2021 (part of the package)", partial(_shipped, "vix", "VIX")
+    ),
+    "fish-school": _Series(
+        "polarisation of a school of 15 fish, every 0.12 s (Jhawar et al., by PyDaddy if it is installed)",
+        _fish_school,
+    ),
     "interest-rate": _Series(
         "quarterly rate of three-month US treasury bills, 1959 to 2009 (by statsmodels)", _interest_rate
     ),

@@ -56,6 +56,19 @@ NAMES = (
     "evidence",
     "evidence-unknown-origin",
 )
+ALIASES = {  # names for users, and those under which results are stored
+    "fimsde": "evidence",
+    "fimsde-unknown-origin": "evidence-unknown-origin",
+    "bundled": "ours",
+    "bundled-origin": "ours-origin",
+    "bundled-finetuned": "ours-finetuned",
+}
+TITLES = {  # of the estimators of this package; results stored under other titles are shown under these
+    "evidence": "fimsde",
+    "evidence-unknown-origin": "fimsde, unknown origin",
+    "ours": "fimsde, bundled model",
+    "ours-origin": "fimsde, bundled model, known origin",
+}
 
 _LINEAR = kramers_moyal.PolynomialSettings(drift_degree=1, diffusion_degree=0)  # linear drift, constant diffusion
 
@@ -122,7 +135,7 @@ def named(
     """The methods of the package by name, then one method for every folder of weights.
 
     Args:
-        names: Some of `NAMES`; "fim" stands for the folders of weights.
+        names: Some of `NAMES` or `ALIASES`; "fim" stands for the folders of weights.
         real_series: BISDE then takes a negative g for 0: in one fold its g is negative wherever there are data, and the
             paper reports no failure there.
         weights: Folders of FIM-SDE weights.
@@ -130,7 +143,8 @@ def named(
     """
     if "fim" in names and not weights:
         raise ConfigError("method fim needs weights; pass their folder (--weights DIR).")
-    found: list[AnyMethod] = [_named(name, real_series, work) for name in names if name != "fim"]
+    known = [ALIASES.get(name, name) for name in names if name != "fim"]
+    found: list[AnyMethod] = [_named(name, real_series, work) for name in known]
     return found + [fim(folder) for folder in weights]
 
 
@@ -173,18 +187,18 @@ def _named(name: str, real_series: bool, work: Path | None) -> AnyMethod:
         case "sfi-parametric":
             return sfi(peers_sfi.PARAMETRIC)
         case "ours":
-            return replace(fim(BUNDLED), name=name, title="fimsde, bundled weights")
+            return replace(fim(BUNDLED), name=name, title=TITLES[name])
         case "ours-origin":
             informed = partial(_estimate, str(BUNDLED), origin_known=True)
-            return replace(fim(BUNDLED), name=name, title="fimsde, told that zero is special", fit=informed)
+            return replace(fim(BUNDLED), name=name, title=TITLES[name], fit=informed)
         case "evidence":
-            return _function(name, "fimsde, evidence alone", evidence.fit, evidence.AUTO)
+            return _function(name, TITLES[name], evidence.fit, evidence.AUTO)
         case "evidence-unknown-origin":
-            return _function(name, "fimsde, evidence alone, origin unknown", evidence.fit, evidence.STRICT)
+            return _function(name, TITLES[name], evidence.fit, evidence.STRICT)
         case "ours-finetuned":
             return finetuned(FinetuneConfig(), work=work)
         case _:
-            raise ConfigError(f"unknown method {name!r}; choose from {', '.join(NAMES)}, fim.")
+            raise ConfigError(f"unknown method {name!r}; choose from {', '.join((*ALIASES, *NAMES))}, fim.")
 
 
 def _function(name: str, title: str, fit: Callable, settings: object) -> Method:

@@ -40,12 +40,14 @@ class Paths:
         values: States; NaN in the padding and from the moment a path diverged.
         mask: True where the value is a state.
         diverged_at: First grid time at which a path was no longer valid; NaN for good paths.
+        names: Of the components, for tables; none if they are not known.
     """
 
     times: Float64[Array, "paths times"]
     values: Float64[Array, "paths times dim"]
     mask: Bool[Array, "paths times"]
     diverged_at: Float64[Array, " paths"]
+    names: tuple[str, ...] = ()
 
     @property
     def num_diverged(self) -> int:
@@ -55,23 +57,24 @@ class Paths:
     def observations(self) -> Observations:
         """The valid states as observations; paths that were invalid from the start are left out."""
         some = self.mask.any(axis=1)
-        return read(list(self.values[some]), times=list(self.times[some]), mask=list(self.mask[some]))
+        named = list(self.names) or None
+        return read(list(self.values[some]), times=list(self.times[some]), mask=list(self.mask[some]), names=named)
 
     def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
-        """A long table of the valid states: columns path, time and one per component (x1, x2, ... unless named)."""
+        """A long table of the valid states: columns path, time and one per component."""
         import pandas as pd  # takes a while to import
 
         path, _ = np.nonzero(self.mask)
         states = self.values[self.mask]  # (rows, dim)
-        columns = zip(names or _names(states.shape[1]), states.T, strict=True)
+        columns = zip(names or self.names or _names(states.shape[1]), states.T, strict=True)
         return pd.DataFrame({"path": path, "time": self.times[self.mask], **dict(columns)})
 
     def to_xarray(self, names: Sequence[str] | None = None) -> "xr.Dataset":
         """A data set with one variable per component over (path, step) and the times as a coordinate. Needs xarray."""
         import xarray as xr
 
-        dim = self.values.shape[2]
-        parts = {name: (("path", "step"), self.values[..., j]) for j, name in enumerate(names or _names(dim))}
+        called = names or self.names or _names(self.values.shape[2])
+        parts = {name: (("path", "step"), self.values[..., j]) for j, name in enumerate(called)}
         return xr.Dataset(parts, {"time": (("path", "step"), self.times), "path": np.arange(len(self.values))})
 
 
@@ -233,7 +236,31 @@ def _block(
     length: Float64[Array, "paths steps"],
     noise: Float64[Array, "paths steps dim"],
 ) -> tuple[Float64[Array, "paths steps dim"], Bool[Array, "paths steps"]]:
-    """States after each step, and whether the path had been finite until then."""
+    """States after each step, and whether the path had been finite until then.
+
+    An equation may have compiled steps of its own (`march`: states, and how many steps each path has taken; None if it
+    cannot); what they leave is done here.
+    """
+    march = getattr(sde, "march", None)
+    marched = None if march is None else march(x, length, noise)
+    if marched is None:
+        return _steps(sde, x, length, noise)
+    states, done = marched
+    finite = np.ones(length.shape, bool)
+    for b in range(done.min(initial=length.shape[1]), length.shape[1]):
+        rows = np.flatnonzero(done <= b)
+        here = states[rows, b - 1] if b else x[rows]
+        states[rows, b : b + 1], good = _steps(sde, here, length[rows, b : b + 1], noise[rows, b : b + 1])
+        finite[rows[~good[:, 0]], b:] = False
+    return states, finite
+
+
+def _steps(
+    sde: SDE,
+    x: Float64[Array, "paths dim"],
+    length: Float64[Array, "paths steps"],
+    noise: Float64[Array, "paths steps dim"],
+) -> tuple[Float64[Array, "paths steps dim"], Bool[Array, "paths steps"]]:
     states = np.empty(noise.shape)
     finite = np.ones(length.shape, bool)
     diagonal = is_diagonal(sde)

@@ -16,9 +16,9 @@ from fimsde.data.observations import Observations
 from fimsde.data.support import to_locations, to_starts
 from fimsde.equations.sde import SDE, correlation, fields, is_diagonal, nearest_correlation
 from fimsde.errors import ConfigError, DataWarning, InvalidObservationsError
-from fimsde.shapes import Array, Bool, Float, Float64
+from fimsde.shapes import Array, Bool, Float, Float64, Int
 from fimsde.simulate import Paths, simulate
-from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d
+from fimsde.tabulate_kernels import interpolate_1d, interpolate_2d, interpolate_3d, march
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,7 @@ class TabulatedSDE:
     drift_error: Float64[Array, " dim"]
     diffusion_error: Float64[Array, " dim"]
     correlation_error: float = 0.0
+    names: tuple[str, ...] = ()
 
     @property
     def dim(self) -> int:
@@ -79,7 +80,7 @@ class TabulatedSDE:
         """A row per node: its components (x1, x2, ... unless named), then drift and diffusion of each."""
         import pandas as pd  # takes a while to import
 
-        called = names or [f"x{j + 1}" for j in range(self.dim)]
+        called = names or self.names or [f"x{j + 1}" for j in range(self.dim)]
         nodes = np.stack(np.meshgrid(*self.axes(), indexing="ij"), axis=-1).reshape(-1, self.dim)
         fields = self.values.reshape(len(nodes), -1)[:, : 2 * self.dim]
         head = [*called, *(f"{what} {name}" for what in ("drift", "diffusion") for name in called)]
@@ -89,7 +90,7 @@ class TabulatedSDE:
         """Drift and diffusion of every component over the axes of the state. Needs xarray."""
         import xarray as xr
 
-        called = list(names or [f"x{j + 1}" for j in range(self.dim)])
+        called = list(names or self.names or [f"x{j + 1}" for j in range(self.dim)])
         head = [f"{what} {name}" for what in ("drift", "diffusion") for name in called]
         parts = {name: (called, self.values[..., k]) for k, name in enumerate(head)}
         return xr.Dataset(parts, dict(zip(called, self.axes(), strict=True)))
@@ -149,6 +150,22 @@ class TabulatedSDE:
     ) -> Paths:
         """Simulate by Euler-Maruyama, as `Result.simulate`. Steps of paths outside the box are slow."""
         return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+
+    def march(
+        self,
+        x: Float64[Array, "paths dim"],
+        length: Float64[Array, "paths steps"],
+        noise: Float64[Array, "paths steps dim"],
+        half: float = 0.0,
+    ) -> tuple[Float64[Array, "paths steps dim"], Int[Array, " paths"]] | None:
+        """Compiled steps of paths for `simulate`: states, and how many steps each path has taken inside the table.
+
+        The drift is asked at x + half f(x). None for correlated noise.
+        """
+        if not self.is_diagonal:
+            return None
+        nodes = self.values.reshape(self.num_nodes, -1)
+        return march(nodes, np.array(self.values.shape[:-1]), self.low, self.high, half, x, length, noise)
 
     def _split(
         self, outputs: Float64[Array, "queries outputs"]

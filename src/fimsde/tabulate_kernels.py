@@ -1,10 +1,13 @@
-"""Compiled kernels of the road: cubic interpolation in tables."""
+"""Compiled kernels of the road: cubic interpolation in tables, and paths through them."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # (numba infers the types of kernels)
 
 import numpy as np
 
 from fimsde.compiler import njit
+from fimsde.simulate import euler_step
+
+_step = njit(euler_step)
 
 
 @njit(cache=True)
@@ -65,3 +68,78 @@ def interpolate_3d(values, low, step, x):
                     for c in range(num_outputs):
                         result[q, c] += u[a] * v[b] * w[d] * values[i + a, j + b, k + d, c]
     return result
+
+
+@njit(cache=True)
+def march(values, shape, low, high, half, x, length, noise):
+    """Euler-Maruyama steps of every path inside a table: states, and how many steps each path has taken.
+
+    A path stops before a step from outside the table, or to a place that is no number. The sums are those of
+    `simulate.euler_step` and `interpolate_1d` to `interpolate_3d`, in their order, so the states are the same bit for
+    bit.
+
+    Args:
+        values: Drift and diffusion at the nodes, (nodes, outputs).
+        shape: Number of nodes per axis.
+        low, high: Corners of the table.
+        half: The drift is asked half a step ahead, at x + half f(x); 0: at x.
+        x: First states, (paths, dim).
+        length: Of the steps, (paths, steps).
+        noise: Standard normal numbers, (paths, steps, dim).
+    """
+    num_paths, num_steps, dim = noise.shape
+    states, done = np.zeros(noise.shape), np.full(num_paths, num_steps)
+    here, ahead, middle = np.empty(dim), np.empty(dim), np.empty(dim)
+    field, again = np.empty(2 * dim), np.empty(2 * dim)
+    weights, first = np.empty((3, 4)), np.zeros(3, np.int64)
+    for p in range(num_paths):
+        for j in range(dim):
+            here[j] = x[p, j]
+        for b in range(num_steps):
+            good = _fields(values, shape, low, high, here, weights, first, field)
+            if good and half > 0:
+                for j in range(dim):
+                    middle[j] = here[j] + half * field[j]
+                good = _fields(values, shape, low, high, middle, weights, first, again)
+                for j in range(dim):
+                    field[j] = again[j]
+            for j in range(dim):
+                diffusion = 0.0 if field[dim + j] < 0 else field[dim + j]
+                ahead[j] = _step(here[j], field[j], diffusion, length[p, b], noise[p, b, j])
+                good = good and np.isfinite(ahead[j])
+            if not good:
+                done[p] = b
+                break
+            for j in range(dim):
+                here[j] = states[p, b, j] = ahead[j]
+    return states, done
+
+
+@njit(cache=True)
+def _fields(values, shape, low, high, x, weights, first, out):
+    """Drift and diffusion at one place; False, and nothing, outside the table."""
+    dim = len(x)
+    for j in range(dim):
+        if not (low[j] <= x[j] <= high[j]):
+            return False
+        step = (high[j] - low[j]) / (shape[0] - 1)
+        first[j] = stencil((x[j] - low[j]) / step, shape[j], weights[j])
+    for c in range(len(out)):
+        out[c] = 0.0
+    for a in range(4):
+        row_a = first[0] + a
+        if dim == 1:
+            for c in range(len(out)):
+                out[c] += weights[0, a] * values[row_a, c]
+            continue
+        for b in range(4):
+            row_b = row_a * shape[1] + first[1] + b
+            if dim == 2:
+                for c in range(len(out)):
+                    out[c] += weights[0, a] * weights[1, b] * values[row_b, c]
+                continue
+            for d in range(4):
+                row_d = row_b * shape[2] + first[2] + d
+                for c in range(len(out)):
+                    out[c] += weights[0, a] * weights[1, b] * weights[2, d] * values[row_d, c]
+    return True

@@ -39,7 +39,11 @@ def test_a_fault_that_no_longer_applies_is_described():
 def test_kernels_that_contain_the_code_of_another_file_are_known():
     """numba compares the time of a kernel's own file only: caches of these would hide a fault."""
     package = ROOT / "src" / "fimsde"
-    assert kernels_with(package, "simulate.py") == ["prior/path_kernels.py", "prior/wave_kernels.py"]
+    assert kernels_with(package, "simulate.py") == [
+        "prior/path_kernels.py",
+        "prior/wave_kernels.py",
+        "tabulate_kernels.py",
+    ]
     assert kernels_with(package, "model/tiles.py") == ["model/attention_kernels.py", "model/tiles.py"]
     assert kernels_with(package, "prior/noise_kernels.py") == [
         "prior/law_kernels.py",

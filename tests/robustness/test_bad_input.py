@@ -189,7 +189,11 @@ FILES = {
     "no state": ("t\n0\n1\n", {"time": "t"}, ["no column is left"]),
     "a row index": (",x\n0,1\n1,2\n", {"dt": 1, "values": ["t"]}, ["no column 't'", "'Unnamed: 0', 'x'"]),
     "constant column": ("t,x\n0,7\n1,7\n2,7\n", {"time": "t"}, ["'x'", "is constant"]),
-    "dates without unit": ("t,x\n2024-01-01,1\n2024-01-02,2\n", {"time": "t"}, ["column 't'", "time_unit= one of"]),
+    "dates in a unit of nobody": (
+        "t,x\n2024-01-01,1\n2024-01-02,2\n",
+        {"time": "t", "time_unit": "decade"},
+        ["column 't'", "time_unit= one of"],
+    ),
     "half the zones": (
         "t,x\n2024-01-01T00:00Z,1\n2024-01-02T00:00,2\n",
         {"time": "t", "time_unit": "h"},
@@ -198,7 +202,7 @@ FILES = {
     "a date of another form": (
         "t,x\n2024-01-01,1\n31.1.2024,2\n",
         {"time": "t", "time_unit": "h"},
-        ["'31.1.2024'", "line 3", "ISO", "2024-01-31T12:00"],
+        ["'31.1.2024'", "line 3", "a date such as 2024-01-31", "2024-01-31 12:00"],
     ),
     "wide with a path column": (
         "t,a,b\n0,1,2\n1,2,3\n",

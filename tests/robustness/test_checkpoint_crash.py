@@ -25,7 +25,8 @@ from fimsde.train import checkpoint
 from fimsde.train.checkpoint import State, restore, save, steps
 from fimsde.train.config import TrainConfig
 from fimsde.train.log import read_log
-from fimsde.train.pretrain.run import new_model, pretrain
+from fimsde.train.pretrain.run import pretrain
+from fimsde.train.pretrain.start import new_model
 
 TINY = TrainConfig.preset("paper-tiny")
 LONGER = replace(TINY, loop=replace(TINY.loop, steps=10, checkpoint_interval=3))

@@ -54,10 +54,9 @@ def test_the_fuzz_notices_an_exception_of_another_library(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::fimsde.DataWarning")
-@pytest.mark.parametrize("seed", [10028, 10114])
-def test_terms_that_no_noise_leaves_open_were_said_to_be_between_zero_and_zero(seed):
+def test_terms_that_no_noise_leaves_open_were_said_to_be_between_zero_and_zero():
     """Steps without noise, and products that vanish at all states: a standard error of zero, by which was divided."""
-    equation = fimsde.estimate(random_table(seed).read()).equation()
+    equation = fimsde.estimate(random_table(10114).read()).equation()
     assert (equation.drift_terms.doubt.added_errors == 0).any()
     assert "between 0 and 0" not in str(equation)
 

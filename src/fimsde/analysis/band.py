@@ -34,6 +34,7 @@ from fimsde.shapes import Array, Float64, Int
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 # By hand: Student's 90 % quantile for 20 units is 5 % above the normal one; short blocks depend on each other.
 ENOUGH_PATHS = 20  # draw whole paths from this number on
@@ -56,6 +57,7 @@ class Band:
         skipped: How many of these draws could not be estimated (a component did not move in them) and do not count.
         method: "posterior" or "bootstrap".
         simultaneous: Whether the level holds for all locations at once, per component.
+        names: Of the components, for tables; none if they are not known.
     """
 
     x: Float64[Array, "queries dim"]
@@ -68,16 +70,21 @@ class Band:
     skipped: int = 0
     method: Literal["posterior", "bootstrap"] = "bootstrap"
     simultaneous: bool = False
+    names: tuple[str, ...] = ()
 
     def to_pandas(self, names: Sequence[str] | None = None) -> "pd.DataFrame":
-        """A row per location: its components (x1, x2, ... unless named), then the ends of both intervals of each."""
+        """A row per location: its components, then the ends of both intervals of each."""
         import pandas as pd  # takes a while to import
 
-        called = names or [f"x{j + 1}" for j in range(self.x.shape[1])]
+        called = names or self.names or [f"x{j + 1}" for j in range(self.x.shape[1])]
         parts = {"": self.x, "drift_low ": self.drift_low, "drift_high ": self.drift_high}
         parts |= {"diffusion_low ": self.diffusion_low, "diffusion_high ": self.diffusion_high}
         columns = {f"{what}{name}": part[:, j] for what, part in parts.items() for j, name in enumerate(called)}
         return pd.DataFrame(columns)
+
+    def to_xarray(self, names: Sequence[str] | None = None) -> "xr.Dataset":
+        """The same as a data set over `location`. Needs xarray."""
+        return self.to_pandas(names).rename_axis("location").to_xarray()
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,13 +253,13 @@ def posterior_band(
         simultaneous: At all locations at once.
     """
     check_level(level)
-    least = getattr(draws, "least_diffusion", np.zeros(x.shape[1]))
+    least = draws.least_diffusion
     ends = []
-    for drawn, middle in zip(draws.fields(x), fields(centre, x), strict=True):
+    for drawn, middle, wider in zip(draws.fields(x), fields(centre, x), draws.whole, strict=True):
         pointwise = interval_of(drawn, level)
         low, high = np.minimum(pointwise.low, middle), np.maximum(pointwise.high, middle)
         if simultaneous and len(x):
-            low, high = _widened(drawn, np.asarray(middle, np.float64), low, high, level)
+            low, high = _widened(drawn, np.asarray(middle, np.float64), low, high, level, wider)
         ends.append((low, high))
     (drift_low, drift_high), (low, high) = ends
     low = np.where(low <= least, 0.0, low)  # what is smaller cannot be told from none
@@ -266,13 +273,17 @@ def _widened(
     low: Float64[Array, "queries dim"],
     high: Float64[Array, "queries dim"],
     level: float,
+    wider: float,
 ) -> tuple[Float64[Array, "queries dim"], Float64[Array, "queries dim"]]:
-    """middle - q (middle - low) and middle + q (high - middle), q the quantile of what curves need to be inside."""
+    """middle - q (middle - low) and middle + q (high - middle), q the quantile of what curves need to be inside.
+
+    The quantile is multiplied by `wider`; a band of whole curves is never narrower than one of single places.
+    """
     tiny = np.finfo(np.float64).tiny
     above = (drawn - middle) / np.maximum(high - middle, tiny)
     below = (middle - drawn) / np.maximum(middle - low, tiny)
     needed = np.nan_to_num(np.maximum(above, below), nan=0.0).max(axis=1)  # (draws, dim)
-    factor = np.maximum(np.quantile(needed, level, axis=0, method="weibull"), 1.0)
+    factor = np.maximum(wider * np.quantile(needed, level, axis=0, method="weibull"), 1.0)
     return middle - factor * (middle - low), middle + factor * (high - middle)
 
 

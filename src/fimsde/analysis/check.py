@@ -83,9 +83,15 @@ def check(
         paths.paths_alike(case),
     )
     tell("time and paths")
-    about_fit = (fit.whiteness(case, r, remembered), fit.normality(case, large), fit.variance(case))
+    about_fit = (
+        fit.prediction(case),
+        fit.whiteness(case, r, remembered),
+        fit.normality(case, large),
+        fit.variance(case),
+    )
     tell("fit")
-    simulated = (predictive.simulated_like_observed(case), predictive.extrapolation(case))
+    reasons = [v for v in (*about_data, *about_class, *about_time) if v.status == "bad"]
+    simulated = (predictive.simulated_like_observed(case, explained=bool(reasons)), predictive.extrapolation(case))
     tell("simulations")
     return Checks(folded((*about_data, *about_class, *about_time, *about_fit, *simulated)))
 

@@ -21,6 +21,14 @@ class Draws(Protocol):
     @property
     def dim(self) -> int: ...
 
+    @property
+    def least_diffusion(self) -> Float64[Array, " dim"]:
+        """Smallest diffusion that the data can tell from none."""
+
+    @property
+    def whole(self) -> tuple[float, float]:
+        """By which bands of whole curves are wider than those that hold so many draws: drift and diffusion."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, i: int) -> SDE: ...
@@ -40,11 +48,17 @@ class SeparateDraws:
     """Any equations as draws; each is asked by itself."""
 
     sdes: Sequence[SDE]
+    whole: tuple[float, float] = (1.0, 1.0)
 
     @property
     def dim(self) -> int:
         """State dimension."""
         return self.sdes[0].dim
+
+    @property
+    def least_diffusion(self) -> Float64[Array, " dim"]:
+        """Nothing is known of what is too small to see."""
+        return np.zeros(self.dim)
 
     def __len__(self) -> int:
         return len(self.sdes)
@@ -79,6 +93,16 @@ class CorrelatedDraws:
     def dim(self) -> int:
         """State dimension."""
         return self.inner.dim
+
+    @property
+    def least_diffusion(self) -> Float64[Array, " dim"]:
+        """Smallest diffusion that the data can tell from none."""
+        return self.inner.least_diffusion
+
+    @property
+    def whole(self) -> tuple[float, float]:
+        """Of the draws without correlation."""
+        return self.inner.whole
 
     def __len__(self) -> int:
         return len(self.inner)

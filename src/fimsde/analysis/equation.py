@@ -12,6 +12,7 @@ from fimsde.shapes import Array, Float, Float64
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,10 @@ class Equation:
                 numbers = float(polynomials.coefficients[j, k]), float(polynomials.standard_errors[j, k])
                 rows.append((field, self.names[j], term, *numbers, *_posterior(polynomials, j, k)))
         return pd.DataFrame(rows, columns=[*columns, *more])
+
+    def to_xarray(self) -> "xr.Dataset":
+        """The same as a data set over `row`. Needs xarray."""
+        return self.to_pandas().rename_axis("row").to_xarray()
 
 
 def _posterior(polynomials: Polynomials, component: int, term: int) -> tuple[float, ...]:

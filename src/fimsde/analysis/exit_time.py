@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import no_type_check
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
 
 from fimsde.analysis.box import finite_fields
 from fimsde.analysis.cells import BoxCells, make_cells
@@ -73,6 +72,8 @@ class ExitTime:
             points.append(np.concatenate([[self.cells.low[j]], axis, [self.cells.high[j]]]))
         inside = np.all((locations > self.low) & (locations < self.high), axis=1)
         clipped = np.clip(locations, self.cells.low, self.cells.high)
+        from scipy.interpolate import RegularGridInterpolator  # takes a while to import
+
         return np.where(inside, RegularGridInterpolator(points, padded)(clipped), 0.0)
 
 

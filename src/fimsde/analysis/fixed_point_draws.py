@@ -14,6 +14,7 @@ _NEWTON = 40  # steps; by hand: the longest cross the box twice
 _LONGEST = 0.05  # of the box: a Newton step; by hand: keeps an iteration near the point it started from
 _CONVERGED = 1e-5  # of the box: last Newton step
 _ROUNDING = 1e-9  # of the largest eigenvalue: smaller real parts are difference quotients of nothing
+_NODES, _HALVINGS = 401, 12  # of the box on a line, and of a cell of it in which the drift changes sign; by hand: 1e-6
 _SAME = 3e-3  # of the box: roots closer than this are one, as in `fixed_points`
 
 
@@ -34,7 +35,8 @@ def with_errors(
     """
     if not points:
         return ()
-    found = [_roots(draws, point.x, low, high) for point in points]
+    line = len(low) == 1
+    found = [(_roots_on_line(draws, p, low, high) if line else _roots(draws, p.x, low, high)) for p in points]
     places = np.stack([x for x, _ in found])  # (points, draws, dim)
     good = np.stack([g for _, g in found])
     good &= _own(places, good, np.stack([point.x for point in points]), high - low)
@@ -42,6 +44,27 @@ def with_errors(
         replace(point, error=_describe(draws, x, g, high - low, level))
         for point, x, g in zip(points, places, good, strict=True)
     )
+
+
+def _roots_on_line(
+    draws: Draws, point: FixedPoint, low: Float64[Array, " dim"], high: Float64[Array, " dim"]
+) -> tuple[Float64[Array, "draws dim"], Bool[Array, " draws"]]:
+    """The root of every draw that is nearest to a point, of its kind if there is one; and whether there is any.
+
+    Newton's method would not do: from a place where the drift is flat it leads anywhere.
+    """
+    nodes = np.linspace(low[0], high[0], _NODES)
+    above = draws.drift_own(np.tile(nodes[:, None], (len(draws), 1, 1)))[:, :, 0] > 0  # (draws, nodes)
+    changes, falls = above[:, 1:] != above[:, :-1], above[:, :-1]
+    away = np.abs((nodes[1:] + nodes[:-1]) / 2 - point.x[0]) + (high - low)[0] * (falls != point.is_stable)
+    away = np.where(changes, away, np.inf)
+    cell, rows = away.argmin(axis=1), np.arange(len(away))
+    start, end, falling = nodes[cell], nodes[cell + 1], falls[rows, cell]
+    for _ in range(_HALVINGS):
+        middle = (start + end) / 2
+        ahead = (draws.drift_own(middle[:, None, None])[:, 0, 0] > 0) == falling
+        start, end = np.where(ahead, middle, start), np.where(ahead, end, middle)
+    return ((start + end) / 2)[:, None], np.isfinite(away[rows, cell])
 
 
 def _roots(

@@ -29,6 +29,9 @@ _CONVERGED = 1e-4  # of the box: last Newton step; by hand: a thirtieth of what 
 _SAME = 3e-3  # of the box: roots closer than this are one; by hand: a fifth of a cell of the grid in the plane
 # share of the largest eigenvalue below which a real part has no sign; by hand: float32 slopes err by 1e-7 / 1e-3
 _UNDECIDED = 3e-3
+_FINE = (
+    1e-4  # of the box: states that are nearer to zero are written as zero; by hand: a tenth of what the answer tells
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +39,8 @@ class PointError:
     """What draws say of a fixed point of the estimate.
 
     Attributes:
-        probability: Share of the draws that have it: in which Newton's method finds a root from there, inside the box,
-            that is no other point's.
+        probability: Share of the draws that have it: a root inside the box that is no other point's. On a line it is
+            the nearest one of its kind, or of any; else the one to which Newton's method leads from there.
         stable: Share of these in which it is stable; NaN if there are none.
         x: Where it is.
         eigenvalues: Their real parts, the largest first.
@@ -79,8 +82,11 @@ class FixedPoint:
 
 
 def place(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> tuple[str, ...]:
-    """A state in writing: four digits, and more if it is far from zero for the size of the box."""
-    more = np.log10(np.maximum(np.abs(x) / np.where(width > 0, width, 1.0), 1.0))
+    """A state in writing: four digits, and more if it is far from zero for the size of the box; none are below that."""
+    width = np.where(width > 0, width, 1.0)
+    step = _FINE * 10.0 ** np.floor(np.log10(width))
+    more = np.log10(np.maximum(np.abs(x) / width, 1.0))
+    x = np.where(np.abs(x) < step / 2, 0.0, x)
     return tuple(f"{value:.{4 + extra}g}" for value, extra in zip(x, np.ceil(more).astype(int), strict=True))
 
 

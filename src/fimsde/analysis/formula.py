@@ -58,8 +58,13 @@ def _line_with_errors(equation: Written, component: int, factors: Sequence[str])
     number = str(component + 1) if equation.dim > 1 else ""
     return (
         f"d{in_text(equation.names[component])} = {f'[{drift}]' if several else drift} dt + "
-        f"sqrt({g.removeprefix('(').removesuffix(')') if alone and '±' in g else g}) dW{number}"
+        f"sqrt({bare(g) if alone else g}) dW{number}"
     )
+
+
+def bare(text: str) -> str:
+    """A number with its error without brackets around the whole; one with a power of ten keeps them."""
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and "±" in text else text
 
 
 def errors_of(polynomials: Polynomials) -> tuple[Array, str]:

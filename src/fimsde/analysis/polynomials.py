@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from scipy.special import ndtri
 
+from fimsde import distributions as stats
 from fimsde.bank import monomials
 from fimsde.shapes import Array, Bool, Float, Float64, Int
 
@@ -127,8 +128,6 @@ def largest_size(
     """
     found = max(float(right @ np.linalg.solve(gram, right)), 0.0)
     rank = np.linalg.matrix_rank(gram, tol=_LEAST_RANK * np.abs(gram).max(), hermitian=True)
-    from scipy import stats  # takes a while to import
-
     return float(np.sqrt(stats.ncx2.ppf(LEVEL, max(int(rank), 1), found) / weight.sum()))
 
 

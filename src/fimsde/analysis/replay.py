@@ -17,7 +17,7 @@ from fimsde.equations.sde import SDE, correlation, fields, is_diagonal
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
-from fimsde.tabulate import table_around
+from fimsde.tabulate import TabulatedSDE, table_around
 
 REPLICATES = 20  # of them 90 % leave one on either side, the fewest that show such a band
 _SUBSTEPS, _MOST_SUBSTEPS = 4, 12  # per gap; one where no table makes steps cheap; by hand: bounds seconds
@@ -186,6 +186,9 @@ class _Midpoint:
     def correlation(self, x: Array) -> Array:
         return correlation(self.sde, x)
 
+    def march(self, x: Array, length: Array, noise: Array) -> tuple[Array, Array] | None:
+        return self.sde.march(x, length, noise, 0.5 * self.dt) if isinstance(self.sde, TabulatedSDE) else None
+
 
 def _num_substeps(sde: SDE, observed: Observations, least: int) -> int:
     """So many that the drift turns by little in a step, at nine of ten places; the least number for most data."""
@@ -209,7 +212,7 @@ def _bounded(observations: Observations, replicates: int) -> tuple[Observations,
     """As much of the data, and as many replicates, as take seconds."""
     cost = 2 ** min(observations.dim - 1, _MOST_HALVINGS)
     most = _MOST_POINTS // cost
-    observed = _part(observations, _LONGEST // cost, most // 2)
+    observed = beginning(observations, _LONGEST // cost, most // 2)
     return observed, max(2, min(replicates, most // observed.num_points))
 
 
@@ -241,7 +244,7 @@ def _products(rows: Float64[Array, "times dim"]) -> Float64[Array, "times dim"]:
     return np.fft.irfft(np.abs(transformed) ** 2, size, axis=0)[: len(rows)]
 
 
-def _part(observations: Observations, longest: int, most_points: int) -> Observations:
+def beginning(observations: Observations, longest: int, most_points: int) -> Observations:
     """The beginning of long paths, and evenly chosen ones of very many."""
     lengths = np.minimum(np.diff(observations.path_starts), longest)
     paths = np.arange(len(lengths))

@@ -7,8 +7,8 @@ independent standard normal numbers. Every p-value here is over all components: 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from fimsde import distributions as stats
 from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Bool, Float64
 
@@ -89,7 +89,7 @@ def non_normality(r: Residuals) -> Evidence:
     alike = np.flatnonzero(_are_alike(r) & r.values.any(axis=0))  # which nothing normal is; zeros stand for no noise
     if len(alike):
         return Evidence(_LEAST_KURTOSIS, 0.0, int(alike[0]))
-    p = np.array([stats.normaltest(column).pvalue if column.any() else 1.0 for column in r.values.T])
+    p = np.array([stats.normality(column) if column.any() else 1.0 for column in r.values.T])
     j = int(np.argmin(p))
     kurtosis = float(stats.kurtosis(r.values[:, j])) if r.values[:, j].any() else 0.0
     return Evidence(kurtosis, min(1.0, float(p[j]) * r.values.shape[1]), j)

@@ -34,8 +34,11 @@ _TIE = 1e-6  # differences of log evidence below this are rounding
 Averages = tuple[Float64[Array, "places scales scores"], Float64[Array, "places scales shares dim terms"]]
 
 
+_READ = (1, 2, 3)  # dimensions of recognition models; with more components the search begins at the mean
+
+
 def _num_per_axis(dim: int) -> int:
-    return nodes_per_axis(dim, _PLACES, _PER_AXIS)
+    return nodes_per_axis(dim, _PLACES, _PER_AXIS) if dim <= _READ[-1] else 3
 
 
 def _most_free(dim: int) -> int:
@@ -43,7 +46,6 @@ def _most_free(dim: int) -> int:
     return num_terms if num_terms <= _ALL_FREE else _MOST_FREE
 
 
-_READ = (1, 2, 3)  # dimensions of the models so far
 SEARCH = (  # all that decides the averages besides priors and data, as text
     f"reach {_REACH:g} {_FARTHEST:g}, grid { {dim: _num_per_axis(dim) for dim in _READ} }, rounds {_ROUNDS}, "
     f"free { {dim: _most_free(dim) for dim in _READ} }, first look {_FIRST_LOOK} within {_WINDOW:g} of {_MOST_PLACES}"
@@ -191,7 +193,9 @@ def _weighted(
 
 @cache
 def _grid(dim: int) -> Float64[Array, "places dim"]:
-    """Places around the mean of the data, in normalised coordinates."""
+    """Places around the mean of the data, in normalised coordinates; with many components the mean alone."""
+    if dim > _READ[-1]:
+        return np.zeros((1, dim))
     axis = np.linspace(-_REACH, _REACH, _num_per_axis(dim))
     places = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     return places[np.linalg.norm(places, axis=1) <= _FARTHEST]
@@ -199,6 +203,6 @@ def _grid(dim: int) -> Float64[Array, "places dim"]:
 
 @cache
 def _neighbours(dim: int) -> Float64[Array, "places dim"]:
-    """The places around zero on a grid: all 3**dim - 1, but in three dimensions those along the axes only."""
+    """The places around zero on a grid: all 3**dim - 1, but from three dimensions on those along the axes only."""
     steps = np.array([s for s in product((-1.0, 0.0, 1.0), repeat=dim) if any(s)])
     return steps if dim < 3 else steps[np.abs(steps).sum(axis=1) == 1]

@@ -24,12 +24,13 @@ MEASURED = (  # for every method: the data of the paper's experiments, and what 
     *(*SHARED, "systems/lorenz.py", "systems/out_of_class.py", "systems/real_world.py"),
     *("benchmark/tasks.py", "benchmark/measure.py"),
 )
-EVIDENCE = ("evidence", "bank")
+EVIDENCE = ("evidence", "bank", "distributions.py")
 MODEL = ("bank", "model", "estimation.py")  # the prior is for training only: what it taught is in the weights
 LIBRARY = "baselines/library.py"
 DECIDES = {  # of a method with this name, or with this name and more words after a dash
     "ours": MODEL,
     "fim": MODEL,
+    "fim-paper": (*MODEL, "benchmark/scaling/reading.py"),  # arms
     "evidence": EVIDENCE,
     "ours-finetuned": (*MODEL, "train/finetune", "train/config.py", "train/loop.py", "train/losses.py"),
     "kramers-moyal": ("baselines/kramers_moyal.py", LIBRARY),

@@ -15,7 +15,7 @@ from typing import Any
 
 from fimsde.benchmark.published import Published, find
 from fimsde.benchmark.results import Measurement, PathScore
-from fimsde.methods import NAMES
+from fimsde.methods import NAMES, TITLES
 from fimsde.systems.canonical import CANONICAL
 from fimsde.systems.lorenz import LORENZ
 from fimsde.systems.out_of_class import OUT_OF_CLASS
@@ -98,7 +98,7 @@ def _cells(group: list[Measurement]) -> list[Cell]:
     first = group[0]
     where = (first.task.experiment, first.task.system, first.task.setting)
     return [
-        _cell(where, comparison, measure, (first.method, first.title), values)
+        _cell(where, comparison, measure, (first.method, TITLES.get(first.method, first.title)), values)
         for comparison, measure, values in measured
     ]
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.data.arrays import TIME_UNITS
-from fimsde.data.columns import Column, doubt_about, guess, look, paths_for
-from fimsde.data.headers import listing
+from fimsde.data.columns import Column, doubt_about, guess, look, look_at, paths_for
+from fimsde.data.headers import joinable, listing
+from fimsde.data.summary import in_words
 from fimsde.data.tables import Table
 from fimsde.errors import InvalidObservationsError
 
@@ -20,14 +21,16 @@ _WORDS = {  # of names of clocks, as units
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("min", "minute", "minutes"), "min"),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
-    **dict.fromkeys(("d", "day", "days"), "D"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours", "stunde"), "h"),
+    **dict.fromkeys(("d", "day", "days", "tag"), "D"),
     **dict.fromkeys(("week", "weeks"), "W"),
-    **dict.fromkeys(("month", "months"), "month"),
-    **dict.fromkeys(("year", "years"), "year"),
+    **dict.fromkeys(("month", "months", "monat"), "month"),
+    **dict.fromkeys(("year", "years", "jahr"), "year"),
 }
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "D": 86400.0, "W": 604800.0}
 _SECONDS |= {"month": 2629746.0, "year": 31556952.0}  # the mean ones of the calendar
+_MILLISECONDS = 1e11  # a count since 1970 above this is in milliseconds: in seconds it is the year 5138
+_MANY = 3  # columns of the state, above which they may as well be paths; by hand
 _NEARLY = 0.9  # of a unit that a gap must have to be counted in it: February has 0.92 of a month
 
 
@@ -62,7 +65,8 @@ def choose(
     named = (values,) if isinstance(values, str) else None if values is None else tuple(values)
     has_clock = time is not None or dt is not None
     if not len(table.frame) or (has_clock and named is not None):
-        return Choice(time, path, named, time_unit, _sentence([], table))
+        unit = time_unit if time_unit is not None or time is None else unit_of_dates(table, time, path)
+        return Choice(time, path, named, unit, _sentence(_about_unit(time, time_unit, unit), table))
     asked = [name for name in (time, path, *(named or ())) if name is not None]
     if any(name not in table.frame.columns for name in asked):
         return Choice(time, path, named, time_unit)  # reading says which
@@ -85,13 +89,16 @@ def _beside_clock(
     states = [c for c in others if c.kind == "number" and not c.is_unnamed and not c.is_named_clock]
     if not states:
         return Choice(time, path, None, time_unit)  # reading says what is wrong with the others
-    said = [] if ids is None or path is not None else [f"paths told apart by {ids.name!r}"]
+    unit = time_unit
+    if time_unit is None and clock is not None and clock.kind == "date":
+        unit = unit_of(clock, ids)
+    said = _about_unit(time, time_unit, unit)
+    said += [] if ids is None or path is not None else [f"paths told apart by {ids.name!r}"]
     left = [c.name for c in others if c not in states]
     if said or left:
         said += _about_state(states, left)
-    return Choice(
-        time, None if ids is None else ids.name, tuple(c.name for c in states), time_unit, _sentence(said, table)
-    )
+    names = tuple(c.name for c in states)
+    return Choice(time, None if ids is None else ids.name, names, unit, _sentence(said, table))
 
 
 def _guessed(
@@ -111,10 +118,11 @@ def _guessed(
     states = values if values is not None else tuple(n for n in found.values if n != ids)
     if not states:
         return Choice(found.time, ids, None, time_unit)  # reading says what is wrong with the others
-    unit = time_unit if time_unit is not None else _unit(clock, next((c for c in columns if c.name == ids), None))
-    said = [f"time {found.time!r}{'' if unit is None or time_unit is not None else f' in units of {unit}'}"]
+    unit = time_unit if time_unit is not None else unit_of(clock, next((c for c in columns if c.name == ids), None))
+    said = [_about_clock(clock, None if time_unit is not None else unit)]
     said += [] if ids is None or path is not None else [f"paths told apart by {ids!r}"]
     left = [c.name for c in columns if c.name not in (found.time, ids, *states)]
+    left = [name for name in left if name not in joinable(left).get(found.time, ())]  # they are in the time
     said += _about_state([c for c in columns if c.name in states], left if values is None else [])
     return Choice(found.time, ids, states, unit, _sentence(said, table))
 
@@ -124,8 +132,15 @@ def _with_path(free: Sequence[Column], ids: Column) -> list[Column]:
     return [*(c for c in free if not c.is_named_id), ids]
 
 
+def _about_clock(clock: Column, unit: str | None) -> str:
+    order = f" ({clock.written})" if clock.written else ""
+    return f"time {clock.name!r}{order}" + ("" if unit is None else f" in {in_words(unit)}")
+
+
 def _about_state(states: Sequence[Column], left: Sequence[str]) -> list[str]:
     said = [f"state {', '.join(repr(c.name) for c in states)}"]
+    if len(states) > _MANY:
+        said.append("if these are paths of one quantity, pass layout='wide' and time=")
     return said + ([f"left out {listing(left)}"] if left else [])
 
 
@@ -134,7 +149,20 @@ def _sentence(said: Sequence[str], table: Table) -> str:
     return f"read as: {'; '.join(parts)}. Name the columns (time=, values=, path=) to change it" if parts else ""
 
 
-def _unit(clock: Column, ids: Column | None) -> str | None:
+def _about_unit(time: str | None, given: str | None, unit: str | None) -> list[str]:
+    return [f"time {time!r} in {in_words(unit)}"] if given is None and unit is not None else []
+
+
+def unit_of_dates(table: Table, time: str, path: str | None) -> str | None:
+    """The unit in which to count the dates of a column that was named; None for numbers, and if it is not there."""
+    names = table.frame.columns
+    if time not in names or (path is not None and path not in names):
+        return None
+    clock = look_at(table, time)
+    return unit_of(clock, None if path is None else look_at(table, path)) if clock.kind == "date" else None
+
+
+def unit_of(clock: Column, ids: Column | None) -> str | None:
     """The unit of a clock: of dates the largest one in a typical gap, of numbers one that stands in the name."""
     if clock.kind == "date":
         gaps = clock.gaps(ids)
@@ -142,5 +170,7 @@ def _unit(clock: Column, ids: Column | None) -> str | None:
         fitting = [unit for unit, seconds in _SECONDS.items() if typical >= _NEARLY * seconds]
         return fitting[-1] if fitting else "us"
     units = [_WORDS[word] for word in clock.words if word in _WORDS]
+    if not units and {"unix", "epoch"} & set(clock.words):
+        return "s" if np.nanmax(np.abs(clock.order)) < _MILLISECONDS else "ms"
     assert all(unit in TIME_UNITS for unit in units), "labels and units are the same"
     return units[-1] if units else None

@@ -15,15 +15,17 @@ import numpy as np
 import pandas as pd
 
 from fimsde.data.arrays import is_missing
+from fimsde.data.dates import FORMS, PASSED, parse_dates
 from fimsde.data.tables import Table, begins_with_number
 from fimsde.shapes import Array, Float64, Int, Shaped
 
 # Words of names, in lower case.
 _OF_CLOCKS = re.compile(
-    "t|time|timestamp|timepoint|date|datetime|clock|elapsed|frames?|ms|msec|secs?|seconds?|minutes?|hrs?|hours?|days?|"
-    "weeks?|months?|years?|zeit|datum|temps|tiempo|fecha"
+    "t|time|timestamp|timepoint|date|datetime|clock|elapsed|frames?|ms|msec|secs?|seconds?|minutes?|hours?|days?|"
+    "weeks?|months?|years?|zeit|datum|jahr|monat|tag|temps|tiempo|fecha"
 )
-_BESIDE_CLOCKS = re.compile("s|min|h|d|utc|gmt|local|iso|unix|epoch|since|start|in|of|from|the|no|nr|number")
+# hr may be a heart rate
+_BESIDE_CLOCKS = re.compile("s|min|hrs?|h|d|utc|gmt|local|iso|unix|epoch|since|start|in|of|from|the|no|nr|number")
 _OF_IDS = re.compile(
     "ids?|path|track|traj|trajectory|particle|cell|animal|subject|patient|individual|participant|replicate|repetition|"
     "run|trial|episode|experiment|station|site|ticker|symbol|series"
@@ -60,6 +62,8 @@ class Column:
     order: Float64[Array, " rows"]  # numbers or dates, NaN where there is none
     groups: Rows  # equal numbers for equal cells, -1 where there is none
     example: str = ""  # the first cell of a text
+    written: str = ""  # the order of dates that are not in ISO form, day/month/year
+    first: pd.Timestamp | None = None  # the earliest of dates, from which `order` counts seconds
 
     @cached_property
     def words(self) -> list[str]:
@@ -107,13 +111,14 @@ class Column:
         return self.kind == "number" and start in (0, 1) and bool(np.all(np.diff(self.order) == 1))
 
     def gaps(self, path: "Column | None") -> Float64[Array, " gaps"]:
-        """Differences between neighbouring rows of every path."""
+        """Differences between neighbouring rows of every path; from the last row on if they are dates that run back."""
         if self.kind == "text":
             return np.empty(0)
         rows = np.arange(len(self.order)) if path is None else np.argsort(path.groups, kind="stable")
         rows = rows[~np.isnan(self.order[rows])]
         own = np.zeros(len(rows), int) if path is None else path.groups[rows]
-        return np.diff(self.order[rows])[own[1:] == own[:-1]]
+        gaps = np.diff(self.order[rows])[own[1:] == own[:-1]]
+        return -gaps if self.kind == "date" and len(gaps) and gaps.max() < 0 else gaps
 
     def backward(self, path: "Column | None") -> float:
         """Share of the steps along paths that do not go forward; 1 if there are none."""
@@ -132,7 +137,7 @@ class Column:
 
 def look(table: Table) -> tuple[Column, ...]:
     """Every column of a table with what its cells look like."""
-    return tuple(_look(table, name) for name in table.frame.columns)
+    return tuple(look_at(table, name) for name in table.frame.columns)
 
 
 def guess(columns: Sequence[Column]) -> Guess:
@@ -188,13 +193,14 @@ def doubt_about(columns: Sequence[Column], found: Guess, path: str | None = None
     called = next((c for c in columns if c.kind == "text" and c.is_named_clock and c.example), None)
     if called is not None and (found.time is None or not by_name[found.time].is_named_clock):
         return (
-            f"{called.name!r} is called like a time, but {called.example[:40]!r} is neither a number nor a date in ISO "
-            "form such as 2024-01-31"
+            f"{called.name!r} is called like a time, but {called.example[:40]!r} is neither a number nor a date such "
+            f"as {FORMS}: write it so"
         )
     if found.time is None:
         return found.reasons[0].removeprefix("time: ").removesuffix(", so rows are taken as equally spaced")
     clock = by_name[found.time]
     rivals = [c for c in columns if c.is_named_clock and c.kind != "text" and c.backward(ids) < _MOSTLY]
+    rivals = [c for c in rivals if not set(c.words) < set(clock.words)]  # parts of it: month beside year month
     if clock.is_named_clock and len(rivals) > 1:
         return f"{' and '.join(repr(c.name) for c in rivals[:3])} are all called like a time"
     if clock.is_counter and not clock.mentions_time:
@@ -212,7 +218,8 @@ def paths_for(columns: Sequence[Column], clock: Column | None) -> Column | None:
     return _paths_of(clock, ids, ())
 
 
-def _look(table: Table, name: str) -> Column:
+def look_at(table: Table, name: str) -> Column:
+    """A column of a table with what its cells look like."""
     series = table.frame.get_column(name)
     cells = series.to_numpy()
     cells = cells.astype(cells.dtype.newbyteorder("="), copy=False)
@@ -223,12 +230,12 @@ def _look(table: Table, name: str) -> Column:
     if cells.dtype.kind in "fiu":
         return Column(name, "number", cells.astype(float), groups)
     if cells.dtype.kind in "mM":
-        return Column(name, "date", _seconds(pd.Series(cells)), groups)
+        return _dated(name, pd.Series(cells), groups)
     if begins_with_number(table, name):
         return Column(name, "number", _parsed(cells), groups)
-    dates = pd.to_datetime(pd.Series(cells), format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
+    dates, order = parse_dates(cells)
     if dates.notna().sum() > len(dates) / 2:
-        return Column(name, "date", _seconds(dates), groups)
+        return _dated(name, dates, groups, order)
     first = next((str(cell) for cell in cells if not is_missing(cell)), "")
     return Column(name, "text", np.full(len(cells), np.nan), groups, first)
 
@@ -239,9 +246,11 @@ def _parsed(cells: Shaped[Array, " rows"]) -> Float64[Array, " rows"]:
     return pd.to_numeric(texts, errors="coerce").to_numpy(float)
 
 
-def _seconds(dates: pd.Series) -> Float64[Array, " rows"]:
+def _dated(name: str, dates: pd.Series, groups: Rows, written: str = "") -> Column:
     first = dates.min()
-    return np.asarray((dates - first) / pd.Timedelta(seconds=1), dtype=float)
+    seconds = np.asarray((dates - first) / pd.Timedelta(seconds=1), dtype=float)
+    is_date = isinstance(first, pd.Timestamp) and written != PASSED
+    return Column(name, "date", seconds, groups, written=written, first=first if is_date else None)
 
 
 def _clock(columns: Sequence[Column]) -> tuple[Column | None, Column | None, str]:

@@ -1,6 +1,7 @@
 """The first line of a table: names of columns, read and compared with what was asked for before anything else loads."""
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -9,7 +10,7 @@ import lzma
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,26 +24,32 @@ EXCEL = (".xlsx", ".xlsm")
 PARQUET = (".parquet", ".pq")
 SPREADSHEETS = (".xls", ".ods")  # that nobody reads for us
 ARCHIVES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".tar")  # that pandas opens, with one table in them
+_UNOPENED = (".zst", ".tar")  # of these, by pandas alone
+WINDOWS = "cp1252"  # the encoding that Excel writes in Western Europe
+_COMMENTS = 1000  # lines of comments above the header at most; by hand
 _SNIFFED = 50  # lines by which the separator is found; by hand: one screen
 _COMMA, _POINT = (re.compile(rf"[-+]?\d*{sign}\d+(e[-+]?\d+)?", re.IGNORECASE) for sign in (",", r"\."))
 _NUMBER = re.compile(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", re.IGNORECASE)
+# Names of columns that are parts of a time, in lower case, in the order of the calendar.
+_PARTS = tuple(
+    re.compile(words)
+    for words in ("year|yr|yyyy|jahr", "month|mon|mo|mm|monat", "day|dd|tag", "hour|hh|stunde", "minute|minuten?")
+)
+_DATE, _TIME = re.compile("date|datum|day|tag|fecha"), re.compile("time|zeit|uhrzeit|clock|hora")
 _NAMED, _SOME = 12, 6  # columns that a sentence lists, all or the first ones; by hand: the length of a line or two
 
 
 def column_names(file: Path, separator: str | None = None) -> list[str]:
-    """The first line of a CSV file, packed or not; none if there is no telling without reading more of it.
+    """The header of a CSV file, packed or not; none if there is no telling without reading more of it.
 
     A column without a name is called as pandas calls it: "Unnamed: 0" if it is the first.
     """
-    if not file.is_file() or file.suffix.lower() in (*PARQUET, *SPREADSHEETS, *EXCEL):
+    if not file.is_file() or file.suffix.lower() in (*PARQUET, *SPREADSHEETS, *EXCEL, *_UNOPENED):
         return []
     try:
         sign = sniff(file).separator if separator is None else separator
-        with _opened(file) as lines:
-            if sign == BLANKS:
-                head = next(lines, "").split()
-            else:
-                head = next(csv.reader(lines, delimiter=sign, skipinitialspace=True), [])
+        lines = iter(preamble(file).lines)
+        head = next(lines, "").split() if sign == BLANKS else _first_row(lines, sign)
     except Exception:  # about which reading the whole file says more
         return []
     if any("\0" in name for name in head):
@@ -50,21 +57,71 @@ def column_names(file: Path, separator: str | None = None) -> list[str]:
     return [original(name) or f"Unnamed: {j}" for j, name in enumerate(head)]
 
 
+@dataclass(frozen=True)
+class Preamble:
+    """What stands above the rows of a CSV file.
+
+    Attributes:
+        lines: The first lines from the header on.
+        skipped: Lines above the header that begin with #.
+        is_comment: Whether the header itself begins so, as numpy.savetxt writes it.
+    """
+
+    lines: tuple[str, ...]
+    skipped: int
+    is_comment: bool
+
+
+def preamble(file: Path) -> Preamble:
+    """The first lines of a CSV file without comments above the header."""
+    with _opened(file) as text:
+        lines = list(itertools.islice(text, _COMMENTS + _SNIFFED))
+    num = next((k for k, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    after = lines[num : num + _SNIFFED]
+    if num and after and all(_NUMBER.fullmatch(cell) for cell in re.split(r"[\s,;]+", after[0].strip())):
+        return Preamble((lines[num - 1].lstrip("# "), *after), num - 1, True)
+    return Preamble(tuple(after), num, False)
+
+
+def encoding(file: Path, most: int = 2**16) -> str:
+    """UTF-8; UTF-16 of files that begin with its mark; else the letters of Windows, by at most so many bytes."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    with _bytes(file) as content:
+        while part := content.read(min(most, 2**20)):
+            if part.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                return "utf-16"
+            try:
+                decode(part)
+            except UnicodeDecodeError:
+                return "utf-8-sig" if b"\0" in part else WINDOWS  # no text at all, about which reading it says more
+            most -= len(part)
+            if most <= 0:
+                break
+    return "utf-8-sig"
+
+
+def _first_row(lines: Iterable[str], separator: str) -> list[str]:
+    return next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+
+
 def _opened(file: Path) -> io.TextIOWrapper:
-    """A file as text;"""
-    text: dict[str, Any] = {"newline": "", "encoding": "utf-8-sig"}
+    return io.TextIOWrapper(_bytes(file), encoding=encoding(file), newline="")
+
+
+def _bytes(file: Path) -> Any:
+    """The unpacked content of a file."""
     match file.suffix.lower():
         case ".gz":
-            return gzip.open(file, "rt", **text)
+            return gzip.open(file)
         case ".bz2":
-            return bz2.open(file, "rt", **text)
+            return bz2.open(file)
         case ".xz":
-            return lzma.open(file, "rt", **text)
+            return lzma.open(file)
         case ".zip":
             archive = zipfile.ZipFile(file)
-            return io.TextIOWrapper(archive.open(archive.namelist()[0]), **text)
+            return archive.open(archive.namelist()[0])
         case _:
-            return file.open("r", **text)
+            return file.open("rb")
 
 
 @dataclass(frozen=True)
@@ -92,9 +149,10 @@ def sniff(file: Path) -> Writing:
 
     Commas come first. Decimal commas are looked for where commas do not separate.
     """
+    if file.suffix.lower() in _UNOPENED:
+        return Writing()
     try:
-        with _opened(file) as text:
-            lines = [line for line in itertools.islice(text, _SNIFFED) if line.strip()]
+        lines = [line for line in preamble(file).lines if line.strip()]
     except Exception:  # about which reading the whole file says more
         return Writing()
     for separator in (",", "\t", ";", BLANKS):
@@ -154,6 +212,29 @@ def check_named(present: Sequence[str], asked: Sequence[str]) -> None:
             raise InvalidObservationsError(
                 f"column {column!r} is used twice. Name every column once (time=, path=, values=)."
             )
+
+
+def joinable(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Names of columns that can be made of others, and of which: "year month day", "date time"."""
+    found = {}
+    parts: list[str] = []
+    for kind in _PARTS:
+        own = _called(names, kind)
+        if own is None:
+            break
+        parts.append(own)
+    if len(parts) > 1:
+        found[" ".join(parts)] = tuple(parts)
+    date, time = _called(names, _DATE), _called(names, _TIME)
+    if date is not None and time is not None:
+        found[f"{date} {time}"] = (date, time)
+    return {name: of for name, of in found.items() if name not in names}
+
+
+def _called(names: Sequence[str], kind: "re.Pattern[str]") -> str | None:
+    """The only column with such a name; None if there is none, or more than one."""
+    own = [name for name in names if kind.fullmatch(str(name).strip().lower())]
+    return own[0] if len(own) == 1 else None
 
 
 def listing(names: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
 """A few labelled lines as text and as HTML, for people who print an object or look at it in a notebook."""
 
+import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-_WIDTH = 100  # of text in characters; by hand: a terminal of 80 to 120 columns
+# of text in characters: the width of the terminal between these, and the larger one where there is none; by hand
+_LEAST_WIDTH, _WIDTH = 60, 100
 _COLUMN = 10  # of labels in characters: the longest has eight
 # Okabe and Ito's palette; the fill is a tenth of the colour over any ground, light or dark
 _COLOURS = {"good": "#009e73", "caution": "#e69f00", "bad": "#d55e00"}
@@ -34,7 +36,8 @@ class Line:
 
 def as_text(lines: Sequence[Line]) -> str:
     """Labels in a column, what is said beside them; long sentences are wrapped."""
-    return "\n".join(_paragraph(line) for line in lines)
+    room = min(max(shutil.get_terminal_size((_WIDTH, 0)).columns, _LEAST_WIDTH), _WIDTH) - _COLUMN
+    return "\n".join(_paragraph(line, room) for line in lines)
 
 
 def as_html(lines: Sequence[Line]) -> str:
@@ -43,10 +46,9 @@ def as_html(lines: Sequence[Line]) -> str:
     return f'<table class="answer" style="border-collapse: collapse; width: 100%; text-align: left">{rows}</table>'
 
 
-def _paragraph(line: Line) -> str:
+def _paragraph(line: Line, room: int) -> str:
     parts = line.text.splitlines() or [""]
     if not line.verbatim:
-        room = _WIDTH - _COLUMN
         parts = [piece for part in parts for piece in textwrap.wrap(part, room, break_on_hyphens=False) or [""]]
     return "\n".join(f"{line.label if k == 0 else '':{_COLUMN}}{part}".rstrip() for k, part in enumerate(parts))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fimsde.data import arrays
 from fimsde.data.arrays import RawPath
+from fimsde.data.fillers import filler
 from fimsde.data.grid import regular_grid
 from fimsde.data.lines import as_html, as_text
 from fimsde.data.summary import summary
@@ -21,6 +22,7 @@ from fimsde.shapes import Array, Float64, Int
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 MIN_TRANSITIONS = 2  # the fewest that have a spread
 # a component whose range is below this many rounding steps is constant; by hand: four bits tell no law of noise
@@ -109,6 +111,10 @@ class Observations:
         states = {name: self.values[:, j] for j, name in enumerate(self.names)}
         return pd.DataFrame({"path": path, "time": self.times, **states})
 
+    def to_xarray(self) -> "xr.Dataset":
+        """A variable per component over `row`, with path and time of every row as coordinates. Needs xarray."""
+        return self.to_pandas().rename_axis("row").to_xarray().set_coords(["path", "time"])
+
     def as_paths(self, rows: Sequence[Int[Array, " _"]]) -> "Observations":
         """Chosen observations: those with the numbers rows[k] become path k."""
         chosen = np.concatenate(rows)
@@ -161,7 +167,8 @@ def read(
     What is not named is guessed by name, type and content: a time that is called so, is a date or has equal steps, path
     ids by their name or because the time increases within each, the state from what is left, a unit for dates from
     their gaps. A GuessWarning says what was guessed; doubt is an error. If the time (or `dt`) and the state are named,
-    nothing is guessed.
+    nothing is guessed but the unit of dates. A time in several columns (year, month and day; date and time of day) is
+    one: "year month day".
 
     Raises:
         InvalidObservationsError: The data cannot be used; the message says where and what to do.
@@ -231,6 +238,7 @@ def _checked(
     names = tuple(f"x{j + 1}" for j in range(dim)) if names is None else tuple(str(n) for n in names)
     if len(names) != dim:
         raise InvalidObservationsError(f"{len(names)} names given for {dim} components. Pass one name per component.")
+    paths = _without_fillers(paths, names, missing)
     kept = [_observed_rows(p, names, missing) for p in paths]
     times = np.concatenate([p.times[rows] for p, rows in zip(paths, kept, strict=True)])
     values = np.concatenate([p.values[rows] for p, rows in zip(paths, kept, strict=True)])
@@ -243,6 +251,31 @@ def _checked(
     _check_components(values, names, np.max([p.rounding for p in paths], axis=0))
     path_starts = np.cumsum([0, *(len(rows) for rows in kept)])
     return Observations(values, times, path_starts, names, time_unit)
+
+
+def _without_fillers(paths: list[RawPath], names: tuple[str, ...], missing: Missing) -> list[RawPath]:
+    """Refuse numbers that stand for missing cells, or make them missing where such observations are dropped."""
+    for j, name in enumerate(names):
+        found = filler(np.concatenate([p.values[p.observed, j] for p in paths]))
+        if found is None:
+            continue
+        number = f"{found:.10g}"
+        own = [p.observed & (p.values[:, j] == found) for p in paths]
+        num = sum(int(rows.sum()) for rows in own)
+        if missing == "error":
+            k = next(k for k, rows in enumerate(own) if rows.any())
+            raise InvalidObservationsError(
+                f"{paths[k].label} has the value {number} at {paths[k].place(int(np.argmax(own[k])))}, component "
+                f"{name!r}, and {num} times in all, far from every other: it seems to stand for a missing one. "
+                "Drop it (missing='drop'), or leave the row out."
+            )
+        warnings.warn(
+            f"component {name!r}: {number} stands for a missing value; {num} observations are dropped",
+            DataWarning,
+            stacklevel=4,
+        )
+        paths = [replace(p, observed=p.observed & ~rows) for p, rows in zip(paths, own, strict=True)]
+    return paths
 
 
 def _observed_rows(p: RawPath, names: tuple[str, ...], missing: Missing) -> Int[Array, " rows"]:

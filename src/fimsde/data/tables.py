@@ -4,7 +4,7 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -15,26 +15,33 @@ import pandas as pd
 
 from fimsde.data import frames
 from fimsde.data.arrays import RawPath, elapsed, is_missing, is_real, rounding, to_float
+from fimsde.data.dates import read_dates
 from fimsde.data.headers import (
     ARCHIVES,
     EXCEL,
     PARQUET,
     SPREADSHEETS,
+    WINDOWS,
+    Preamble,
     Writing,
     check_file,
     check_header,
     check_named,
+    column_names,
+    encoding,
     listing,
+    preamble,
     sniff,
 )
+from fimsde.data.joined import with_joined
 from fimsde.errors import InvalidObservationsError, ObservationTypeError
 from fimsde.files.spreadsheet import original
-from fimsde.shapes import Array, Float64, Int, Shaped
+from fimsde.shapes import Array, Float64, Int
 
 _FIRST_LINE = 2  # of a CSV file, after the header
-_HAS_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 # Since 3.1 pandas reads every number to the last bit; before, only if asked to.
 _IS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}([,.' ]\d{3})+([,.]\d*)?")
 _EXACT: dict[str, Any] = {} if _IS_EXACT else {"float_precision": "round_trip"}
 
 
@@ -69,6 +76,14 @@ def open_table(
         separator, decimal: Of CSV files; None: by their first lines.
         counts_rows: Whether the row is the time, so that a blank line in the middle is a missing observation.
     """
+    table = _opened(source, time, path, separator, decimal, counts_rows)
+    wanted = not counts_rows and (time is None or time not in table.frame.columns)
+    return replace(table, frame=with_joined(table.frame)) if wanted and len(table.frame) else table
+
+
+def _opened(
+    source: Any, time: str | None, path: str | None, separator: str | None, decimal: str | None, counts_rows: bool
+) -> Table:
     is_file = isinstance(source, str | os.PathLike)
     if is_file and Path(source).suffix.lower() not in (*PARQUET, *EXCEL):
         return _open_csv(Path(source), separator, decimal, counts_rows)
@@ -93,8 +108,10 @@ def open_table(
 def _open_csv(file: Path, separator: str | None, decimal: str | None, counts_rows: bool) -> Table:
     check_file(file)
     writing = sniff(file) if separator is None else Writing(separator)
-    options: dict[str, Any] = {"sep": writing.separator, "decimal": decimal or writing.decimal}
+    above, letters = _above(file)
+    options: dict[str, Any] = {"sep": writing.separator, "decimal": decimal or writing.decimal, "encoding": letters}
     options |= {"skipinitialspace": True, "index_col": False, "skip_blank_lines": False, "low_memory": False}
+    options |= {"skiprows": above.skipped + above.is_comment}
 
     def parse(file: Path, **more: Any) -> pd.DataFrame:
         with warnings.catch_warnings():
@@ -102,14 +119,29 @@ def _open_csv(file: Path, separator: str | None, decimal: str | None, counts_row
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(file, **options, **more)
 
-    header = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
-    check_header([original(name) for name in header])
-    frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
+    if above.is_comment:
+        header = column_names(file, writing.separator)
+        check_header(header)
+        frame = _from_file(file, partial(parse, **_EXACT, header=None, names=header))
+    else:
+        first = _from_file(file, partial(parse, header=None, nrows=1, dtype=str, na_filter=False)).iloc[0].tolist()
+        check_header([original(name) for name in first])
+        frame = _from_file(file, partial(parse, **_EXACT)).rename(columns=original)
     filled = np.flatnonzero(~frame.isna().all(axis=1))
     if counts_rows:  # at the end a blank line is nothing
         filled = np.arange(filled[-1] + 1 if len(filled) else 0)
-    remarks = () if writing.is_usual or separator is not None else (str(writing),)
-    return Table(nw.from_native(frame.iloc[filled], eager_only=True), filled + _FIRST_LINE, "line", remarks)
+    remarks = [] if writing.is_usual or separator is not None else [str(writing)]
+    remarks += ["letters as Windows writes them"] if letters == WINDOWS else []
+    lines = filled + _FIRST_LINE + above.skipped
+    return Table(nw.from_native(frame.iloc[filled], eager_only=True), lines, "line", tuple(remarks))
+
+
+def _above(file: Path) -> tuple[Preamble, str]:
+    """What stands above the rows of a CSV file, and its encoding."""
+    try:
+        return preamble(file), encoding(file, file.stat().st_size)
+    except Exception:  # packed in another way, about which pandas says more
+        return Preamble((), 0, False), "utf-8"
 
 
 def _only_sheet(file: Path) -> pd.DataFrame:
@@ -199,7 +231,11 @@ def raw_paths(
     precision = np.array([rounding for _, rounding in columns_read])
     clock = None if time is None else _clock(table, time, time_unit)
 
+    is_dated = time is not None and _is_date(table, time)
+
     def build(label: str, rows: Int[Array, " _"], components: slice = slice(None)) -> RawPath:
+        if is_dated and clock is not None and len(rows) > 1 and np.all(np.diff(clock[rows]) < 0):
+            rows = rows[::-1]  # the newest comes first, as in tables of prices
         own_clock = np.arange(len(rows)) * float(dt or 1) if clock is None else clock[rows]
         seen = np.ones(len(rows), bool)
         place = table.rows[rows], table.counted_in
@@ -260,8 +296,11 @@ def _number(table: Table, column: str, i: int, cell: object) -> float:
     if isinstance(cell, str):
         if _is_number(cell):
             return float(cell)
-        comma = "It looks like a decimal comma: pass decimal=','."
-        advice = comma if _is_number(cell.replace(",", ".", 1)) else "Correct it, or choose other columns (values=)."
+        advice = "Correct it, or choose other columns (values=)."
+        if _is_number(cell.replace(",", ".", 1)):
+            advice = "It looks like a decimal comma: pass decimal=','."
+        elif _THOUSANDS.fullmatch(cell.strip()):
+            advice = "Write numbers without signs between thousands."
         separator = " Is the separator another sign (separator=)?" if len(table.frame.columns) == 1 else ""
         raise InvalidObservationsError(
             f"column {column!r} has {cell[:40]!r} at {table.place(i)}, which is not a number. {advice}{separator}"
@@ -280,34 +319,27 @@ def _is_number(text: str) -> bool:
     return "_" not in text  # Python's spelling of 1_000, nobody else's
 
 
-def _clock(table: Table, column: str, time_unit: str | None) -> Float64[Array, " rows"]:
+def with_dates(table: Table, column: str | None) -> Table:
+    """The table with a column of text as dates, if it holds such."""
+    if column is None or table.frame.get_column(column).to_numpy().dtype.kind in "mM" or not _is_date(table, column):
+        return table
+    stamps = read_dates(table.frame.get_column(column).to_numpy(), column, table.place)
+    series = nw.new_series(column, stamps, backend=table.frame.implementation)
+    return replace(table, frame=table.frame.with_columns(series))
+
+
+def _is_date(table: Table, column: str) -> bool:
+    """Whether a column holds dates, or text that must be some."""
     cells = table.frame.get_column(column).to_numpy()
-    if cells.dtype.kind in "OUT":
-        first = next((cell for cell in cells if not is_missing(cell)), "0")
-        if not is_real(first) and not _is_number(str(first).replace(",", ".", 1)):
-            cells = _dates(table, column, cells)
-    if cells.dtype.kind in "mM":
-        return elapsed(cells, time_unit, f"column {column!r}")
-    return _numbers(table, column)[0]
+    return cells.dtype.kind in "mM" or (cells.dtype.kind in "OUT" and not begins_with_number(table, column))
 
 
-def _dates(table: Table, column: str, cells: Shaped[Array, " rows"]) -> Shaped[Array, " rows"]:
-    """Text cells in ISO form, or Python dates, as datetime64 in UTC; missing cells stay missing."""
-    present = np.array([not is_missing(cell) for cell in cells])
-    zoned = np.array([_HAS_ZONE.search(str(cell)) is not None for cell in cells])
-    if zoned.any() and not zoned[present].all():
-        i, j = int(np.argmax(zoned)), int(np.argmax(present & ~zoned))
-        raise InvalidObservationsError(
-            f"column {column!r} has a time zone at {table.place(i)} but none at {table.place(j)}. Give one to all."
-        )
-    parsed = pd.to_datetime(pd.Series(cells), format="ISO8601", errors="coerce", utc=True)
-    wrong = np.flatnonzero(parsed.isna().to_numpy() & present)
-    if len(wrong):
-        raise InvalidObservationsError(
-            f"column {column!r} has {str(cells[wrong[0]])[:40]!r} at {table.place(wrong[0])}, neither a number nor a "
-            "date and time in ISO form such as 2024-01-31T12:00. Correct it."
-        )
-    return parsed.dt.tz_localize(None).to_numpy()
+def _clock(table: Table, column: str, time_unit: str | None) -> Float64[Array, " rows"]:
+    if not _is_date(table, column):
+        return _numbers(table, column)[0]
+    cells = table.frame.get_column(column).to_numpy()
+    stamps = cells if cells.dtype.kind in "mM" else read_dates(cells, column, table.place)
+    return elapsed(stamps, time_unit, f"column {column!r}")
 
 
 def _rows_by_path(table: Table, path: str | None) -> list[tuple[str, Int[Array, " _"]]]:

@@ -109,6 +109,8 @@ def choose_grid(points: Float64[Array, "points dim"], most_nodes: int, least_spa
     spacing.
     """
     dim = points.shape[1]
+    if most_nodes == 0:
+        return None
     around = np.array(list(product((-1, 0, 1), repeat=dim)))
     inside = np.clip(points, -_FARTHEST, _FARTHEST)
     for spacing in _SPACINGS:

@@ -20,10 +20,11 @@ _NARROW = 0.08  # spread in spacings up to which B'' counts as constant; then E[
 _WIDE = 0.22  # spread in spacings from which Edgeworth's series is closer; both miss E[B] by at most 0.003 there
 _WIDEST = 2.0  # spread that is allowed for; more is blurred beyond use
 _TAIL = 3.5  # standard deviations that are kept
+_MOST_AXES = 3  # that a grid of nodes may have
 _MOST = 16  # B-splines of an axis within 3.5 √(2² + 1/4) spacings
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
 def fill_powers(x, var, powers):
     """powers[j, p] = E[(x_j + e)^p] for normal e of variance var_j: x_j E[p - 1] + (p - 1) var_j E[p - 2]."""
     for j in range(len(x)):
@@ -34,7 +35,7 @@ def fill_powers(x, var, powers):
                 powers[j, p] += (p - 1) * var[j] * powers[j, p - 2]
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
 def fill_monomials(powers, lower, component, power, out):
     """Each monomial as a lower one times a power of one component."""
     out[0] = 1.0
@@ -42,7 +43,7 @@ def fill_monomials(powers, lower, component, power, out):
         out[k] = out[lower[k]] * powers[component[k], power[k]]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def fill_axes(x, var, spacing, lowest, first, widths, values, slopes):
     """Of every axis the index of the first B-spline near x, how many there are, and E[B(x + e)] and E[B'(x + e)].
 
@@ -87,7 +88,7 @@ def fill_axes(x, var, spacing, lowest, first, widths, values, slopes):
             away -= 1.0
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
 def _add_splines(u, weight, low, spacing, values, slopes):
     """Add the three B-splines at u, and their slopes, to those of the nodes from `low` on."""
     nearest = math.floor(u + 0.5)
@@ -100,41 +101,39 @@ def _add_splines(u, weight, low, spacing, values, slopes):
     slopes[k + 2] += weight * (q + 0.5) / spacing
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def num_products(widths):
-    """Number of products of B-splines near a place."""
+@njit(cache=True, allocates=False, error_model="numpy")
+def list_nodes(x, var, basis, work, nodes, values):
+    """The nodes whose B-splines are not zero at x, and E[B(x + e)] of each. Returns how many there are."""
+    spacing, lowest, sizes, table = basis[4], basis[5], basis[6], basis[7]
+    first, widths, axes, slopes = work[2], work[3], work[4], work[5]
+    fill_axes(x, var, spacing, lowest, first, widths, axes, slopes)
+    num, last = 0, len(x) - 1
+    for outer in range(_num_outer(widths)):
+        flat = _outer_index(outer, first, widths, sizes)
+        if flat < 0:
+            continue
+        product = _outer_product(outer, widths, axes, slopes, last)
+        for k in range(max(0, -first[last]), min(widths[last], sizes[last] - first[last])):
+            node = table[flat * sizes[last] + first[last] + k]
+            if node >= 0:
+                nodes[num], values[num] = node, product * axes[last, k]
+                num += 1
+    return num
+
+
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
+def _num_outer(widths):
+    """Number of products of B-splines of all axes but the last one."""
     out = 1
-    for j in range(len(widths)):
+    for j in range(len(widths) - 1):
         out *= widths[j]
-    return out
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def node_of(number, first, widths, sizes, table):
-    """The node of one of the products of B-splines, counted axis by axis; -1 if there is none."""
-    flat = 0
-    for j in range(len(first)):
-        index = first[j] + number % widths[j]
-        number //= widths[j]
-        if index < 0 or index >= sizes[j]:
-            return -1
-        flat = flat * sizes[j] + index
-    return table[flat]
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def product_of(number, widths, values):
-    """The product of B-splines with this number."""
-    out = 1.0
-    for j in range(len(widths)):
-        out *= values[j, number % widths[j]]
-        number //= widths[j]
     return out
 
 
 @njit(cache=True, error_model="numpy")
 def scratch(dim, degree, terms):
     """Arrays that the kernels below work in: made once for a walk through the data."""
+    most_nodes = _MOST**dim if dim <= _MOST_AXES else 0
     return (
         np.empty(terms),
         np.empty((dim, degree + 1)),
@@ -142,14 +141,16 @@ def scratch(dim, degree, terms):
         np.empty(dim, np.int64),
         np.empty((dim, _MOST)),
         np.empty((dim, _MOST)),
+        np.empty(most_nodes, np.int64),
+        np.empty(most_nodes),
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def field_at(x, var, basis, coefficients, work, out):
     """out_c = sum_k b_kc E[φ_k(x + e)] with e ~ N(0, diag var)."""
-    exponents, lower, component, power, spacing, lowest, sizes, table = basis
-    terms_at, powers, first, widths, values, slopes = work
+    exponents, lower, component, power = basis[0], basis[1], basis[2], basis[3]
+    terms_at, powers, nodes, values = work[0], work[1], work[6], work[7]
     terms = len(exponents)
     for c in range(len(out)):
         out[c] = 0.0
@@ -160,20 +161,16 @@ def field_at(x, var, basis, coefficients, work, out):
             out[c] += coefficients[k, c] * terms_at[k]
     if len(coefficients) == terms:
         return
-    fill_axes(x, var, spacing, lowest, first, widths, values, slopes)
-    for number in range(num_products(widths)):
-        node = node_of(number, first, widths, sizes, table)
-        if node >= 0:
-            value = product_of(number, widths, values)
-            for c in range(len(out)):
-                out[c] += coefficients[terms + node, c] * value
+    for a in range(list_nodes(x, var, basis, work, nodes, values)):
+        for c in range(len(out)):
+            out[c] += coefficients[terms + nodes[a], c] * values[a]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def jacobian_at(x, var, basis, coefficients, work, out):
     """out_cj = sum_k b_kc E[∂φ_k / ∂x_j (x + e)] with e ~ N(0, diag var)."""
     exponents, _, _, _, spacing, lowest, sizes, table = basis
-    _, powers, first, widths, values, slopes = work
+    powers, first, widths, values, slopes = work[1], work[2], work[3], work[4], work[5]
     terms, dim = exponents.shape
     for c in range(out.shape[0]):
         for j in range(dim):
@@ -193,17 +190,42 @@ def jacobian_at(x, var, basis, coefficients, work, out):
     if len(coefficients) == terms:
         return
     fill_axes(x, var, spacing, lowest, first, widths, values, slopes)
-    for number in range(num_products(widths)):
-        node = node_of(number, first, widths, sizes, table)
-        if node < 0:
+    last = dim - 1
+    for outer in range(_num_outer(widths)):
+        flat = _outer_index(outer, first, widths, sizes)
+        if flat < 0:
             continue
         for j in range(dim):
-            slope, rest = 1.0, number
-            for i in range(dim):
-                slope *= slopes[i, rest % widths[i]] if i == j else values[i, rest % widths[i]]
-                rest //= widths[i]
-            for c in range(out.shape[0]):
-                out[c, j] += coefficients[terms + node, c] * slope
+            product = _outer_product(outer, widths, values, slopes, j)
+            axis = slopes if j == last else values
+            for k in range(max(0, -first[last]), min(widths[last], sizes[last] - first[last])):
+                node = table[flat * sizes[last] + first[last] + k]
+                if node >= 0:
+                    for c in range(out.shape[0]):
+                        out[c, j] += coefficients[terms + node, c] * product * axis[last, k]
+
+
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
+def _outer_index(outer, first, widths, sizes):
+    """Where one of the products of all axes but the last one stands in the table; -1 if it has no nodes."""
+    flat = 0
+    for j in range(len(first) - 1):
+        index = first[j] + outer % widths[j]
+        outer //= widths[j]
+        if index < 0 or index >= sizes[j]:
+            return -1
+        flat = flat * sizes[j] + index
+    return flat
+
+
+@njit(cache=True, allocates=False, error_model="numpy", inline="always")
+def _outer_product(outer, widths, values, slopes, j):
+    """The product of the values of all axes but the last one, of axis j the slope."""
+    out = 1.0
+    for i in range(len(widths) - 1):
+        out *= slopes[i, outer % widths[i]] if i == j else values[i, outer % widths[i]]
+        outer //= widths[i]
+    return out
 
 
 @njit(cache=True, error_model="numpy")
@@ -211,25 +233,28 @@ def fields_at(x, basis, coefficients, degree):
     """The field at every row of x."""
     out = np.empty((len(x), coefficients.shape[1]))
     work, none = scratch(x.shape[1], degree, len(basis[0])), np.zeros(x.shape[1])
-    for i in range(len(x)):
-        field_at(x[i], none, basis, coefficients, work, out[i])
+    _fill_fields(x, none, basis, coefficients, work, out)
     return out
+
+
+@njit(cache=True, allocates=False, error_model="numpy")
+def _fill_fields(x, var, basis, coefficients, work, out):
+    """The field at every row of x, into another array."""
+    for i in range(len(x)):
+        field_at(x[i], var, basis, coefficients, work, out[i])
 
 
 @njit(cache=True, error_model="numpy")
 def features_at(x, var, basis, degree, size):
     """E[φ_k(x + e)] for every row of x with its variances."""
-    exponents, lower, component, power, spacing, lowest, sizes, table = basis
-    terms, dim = exponents.shape
+    terms, dim = basis[0].shape
     out = np.zeros((len(x), size))
-    _, powers, first, widths, values, slopes = scratch(dim, degree, terms)
+    work = scratch(dim, degree, terms)
+    powers, nodes, values = work[1], work[6], work[7]
     for i in range(len(x)):
         fill_powers(x[i], var[i], powers)
-        fill_monomials(powers, lower, component, power, out[i])
+        fill_monomials(powers, basis[1], basis[2], basis[3], out[i])
         if size > terms:
-            fill_axes(x[i], var[i], spacing, lowest, first, widths, values, slopes)
-            for number in range(num_products(widths)):
-                node = node_of(number, first, widths, sizes, table)
-                if node >= 0:
-                    out[i, terms + node] = product_of(number, widths, values)
+            for a in range(list_nodes(x[i], var[i], basis, work, nodes, values)):
+                out[i, terms + nodes[a]] = values[a]
     return out

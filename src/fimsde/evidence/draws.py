@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import logsumexp
 
 from fimsde.bank import monomials
 from fimsde.bank.origin import _most_free
@@ -73,14 +72,10 @@ class _Chances:
 
     @staticmethod
     def make(num: int, dim: int, steps: int, size: int, stream: tuple[int, ...]) -> "_Chances":
-        """Those of draw i from a generator of its own."""
-        choices, subsets, normals = np.empty((num, dim + 2)), np.empty((num, dim, steps)), np.empty((num, dim, size))
-        for i in range(num):
-            rng = np.random.default_rng([*stream, i])
-            rng.random(out=choices[i])
-            rng.standard_normal(out=normals[i])
-            rng.random(out=subsets[i])
-        return _Chances(choices[:, :dim], choices[:, dim:], subsets, normals)
+        """Row after row, so that draw i does not depend on how many follow it."""
+        choices, subsets, normals = (np.random.default_rng([*stream, purpose]) for purpose in range(3))
+        chosen, steps_of = choices.random((num, dim + 2)), subsets.random((num, dim, steps))
+        return _Chances(chosen[:, :dim], chosen[:, dim:], steps_of, normals.standard_normal((num, dim, size)))
 
 
 def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> CoefficientDraws:
@@ -103,11 +98,14 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
         if search is not None:
             _draw_sparse(out, chosen - number * kept.num_priors, kept, basis, search, chances, number)
     first = len(kept.searches) * kept.num_priors
-    for h in range(len(kept.lengths)):
-        for c in range(dim):
-            rows = np.flatnonzero(chosen[:, c] == first + h)
-            if len(rows):
-                _draw_smooth(out, rows, c, kept, basis, kept.lengths[h], chances)
+    for h, length in enumerate(kept.lengths):
+        if (chosen == first + h).any():
+            assert basis.grid is not None, "there are no smooth functions without nodes"
+            root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+            for c in range(dim):
+                rows = np.flatnonzero(chosen[:, c] == first + h)
+                if len(rows):
+                    _draw_smooth(out, rows, c, kept, basis, length, root, chances)
     return out
 
 
@@ -175,19 +173,25 @@ def within(exponents: Int[Array, "terms dim"], there: Bool[Array, "draws terms"]
 
 
 def _cumulative_of_places(search: Search, priors: Iterable[int]) -> Float64[Array, " choices"]:
-    """p(place, size | data) for components that follow these priors (-1: something else), summed up one by one."""
+    """p(place, size | data) for components that follow these priors (-1: something else), up to a factor, summed up."""
     logs = search.scores.copy()
     for c, p in enumerate(priors):
         if p >= 0:
             logs += search.evidence[:, :, p, c] - search.of_all[:, :, c]
-    return np.cumsum(np.exp(logs - logsumexp(logs)).ravel())
+    return np.cumsum(np.exp(logs - logs.max()).ravel())
 
 
 def _draw_smooth(
-    out: CoefficientDraws, rows: Int[Array, " some"], c: int, kept: Kept, basis: Basis, length: float, chances: _Chances
+    out: CoefficientDraws,
+    rows: Int[Array, " some"],
+    c: int,
+    kept: Kept,
+    basis: Basis,
+    length: float,
+    root: Float64[Array, "nodes columns"],
+    chances: _Chances,
 ) -> None:
     """f = polynomial + h with h = L u on the nodes: sizes by their evidence, then u, then the polynomial given h."""
-    assert basis.grid is not None, "there are no smooth functions without nodes"
     matrix, right, width = kept.data.matrix[c], kept.data.right[c], kept.width[c]
     low = np.flatnonzero(basis.exponents.sum(axis=1) <= kept.degree)
     nodes = basis.num_terms + np.arange(basis.num_nodes)
@@ -196,11 +200,11 @@ def _draw_smooth(
     factor = np.linalg.cholesky(own)
     solved = cho_solve((factor, True), np.column_stack([shared, right[low]]))
     slopes, mean = solved[:, :-1], solved[:, -1]
-    root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
     inner = root.T @ (matrix[np.ix_(nodes, nodes)] - shared.T @ slopes) @ root
     score = root.T @ (right[nodes] - shared.T @ mean)
     posteriors = [_given_size(inner, score, (size * width) ** 2) for size in SIZES]
-    cumulative = np.cumsum(np.exp([p.evidence for p in posteriors] - logsumexp([p.evidence for p in posteriors])))
+    evidence = np.array([p.evidence for p in posteriors])
+    cumulative = np.cumsum(np.exp(evidence - evidence.max()))
     chosen = _choose(cumulative[:, None], chances.subset[rows, c, :1])[:, 0]
     columns = root.shape[1]
     for s in np.unique(chosen).tolist():

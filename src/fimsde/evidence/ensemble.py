@@ -1,5 +1,6 @@
 """Ensemble: equations drawn from the posterior, in the units of the data, evaluated together or one by one."""
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -9,16 +10,18 @@ import numpy as np
 from fimsde.data.normalise import Normaliser
 from fimsde.equations.sde import Fields
 from fimsde.evidence.basis import Basis
+from fimsde.evidence.doubts import Doubts
 from fimsde.evidence.draws import CoefficientDraws, draw_coefficients, within
 from fimsde.evidence.frame import Frame
 from fimsde.evidence.infer import Inference
+from fimsde.evidence.levels import Levels
 from fimsde.evidence.noise_draws import draw_noise
-from fimsde.evidence.spread import spread_factors
+from fimsde.evidence.spread import PLAIN, Spread, spread_of
 from fimsde.shapes import Array, Float, Float64, Int
 
 _WAVES = 32  # of a random function beyond the nodes; by hand: values are then nearly normal
 _DRIFT, _RATE, _NOISE, _BEYOND = range(4)  # purposes: each has random numbers of its own
-_LEAST = 1e-3  # of the floor of g: draws stay positive, so that densities and exit times exist; by hand
+_LEAST = 1e-3  # of what cannot be told from zero: draws stay positive, so that densities and exit times exist; by hand
 _INSIDE = 1e-9  # by which B-splines may miss their sum, one, inside the grid
 
 
@@ -45,11 +48,8 @@ class FieldDraws:
     def make(basis: Basis, drawn: CoefficientDraws, stream: tuple[int, ...]) -> "FieldDraws":
         """With random functions of their own for every draw and component."""
         num, _, dim = drawn.coefficients.shape
-        waves, phases = np.empty((num, dim, _WAVES, dim)), np.empty((num, dim, _WAVES))
-        for i in range(num):
-            rng = np.random.default_rng([*stream, i])
-            waves[i] = rng.standard_normal((dim, _WAVES, dim))
-            phases[i] = rng.uniform(0.0, 2.0 * np.pi, (dim, _WAVES))
+        waves = np.random.default_rng([*stream, 0]).standard_normal((num, dim, _WAVES, dim))
+        phases = np.random.default_rng([*stream, 1]).uniform(0.0, 2.0 * np.pi, (num, dim, _WAVES))
         return FieldDraws(basis, drawn, waves, phases)
 
     def __len__(self) -> int:
@@ -113,10 +113,10 @@ class FieldDraws:
 class Ensemble:
     """Equations dx = f_i dt + diag(sqrt(g_i)) dW, each a draw of drift, diffusion and noise from the posterior.
 
-    A draw of g deviates from the mean m in proportion, m exp(u) with u = (g_i - m) / m, and in a straight line beyond
-    u = 1: it is positive, and skewed as laws of variances are. Below the floor of the estimate data do not tell how
-    small g is: there it is a share of the floor, another one in every draw. Fields are constant outside the box, as
-    those of the estimate.
+    A draw of g deviates from the mean m in proportion, m exp(u) with u = (g_i - m) / m, and in straight lines beyond
+    u = -1 and u = 1: it is skewed as laws of variances are, and reaches zero at u = -2. Below the floor of the estimate
+    data do not tell how small g is: there it is a share of the floor, another one in every draw. Fields are constant
+    outside the box, as those of the estimate.
 
     Attributes:
         drifts, rates: Draws of f and g, normalised.
@@ -127,6 +127,7 @@ class Ensemble:
         normaliser: From the units of the data to normalised coordinates.
         frame: From these to those of the inference, in which draws are.
         box: Corners beyond which fields are constant, normalised.
+        spread: By which factors draws were spread.
     """
 
     drifts: FieldDraws = field(repr=False)
@@ -138,6 +139,7 @@ class Ensemble:
     normaliser: Normaliser = field(repr=False)
     frame: Frame = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
+    spread: Spread = PLAIN
 
     def __len__(self) -> int:
         return len(self.drifts)
@@ -195,6 +197,11 @@ class Ensemble:
         return DrawnSDE(self, i % len(self))
 
     @property
+    def whole(self) -> tuple[float, float]:
+        """By which bands of whole curves are wider than those that hold so many draws: drift and diffusion."""
+        return self.spread.drift_whole / self.spread.drift, self.spread.rate_whole / self.spread.rate
+
+    @property
     def least_diffusion(self) -> Float64[Array, " dim"]:
         """Smallest diffusion that the data can tell from none, per component."""
         return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(self.floor)))
@@ -211,7 +218,7 @@ class Ensemble:
         mean = self.rates.basis.field(self.rate, z.reshape(-1, self.dim)).reshape(z.shape)
         mean = np.maximum(mean, self.floor)
         away = g / mean - 1.0
-        positive = mean * (np.exp(np.minimum(away, 1.0)) + np.e * np.maximum(away - 1.0, 0.0))
+        positive = mean * _bent(away)
         positive = np.where(positive < self.floor, self.floor * shares[:, None], positive)
         return self.normaliser.undo_diffusion(np.sqrt(self.frame.undo_sizes(positive)))
 
@@ -259,19 +266,76 @@ class DrawnSDE:
 
 
 def draw_ensemble(
-    inference: Inference, normaliser: Normaliser, frame: Frame, box: Float64[Array, "2 dim"], num: int, seed: int
+    inference: Inference,
+    doubts: Doubts,
+    normaliser: Normaliser,
+    frame: Frame,
+    box: Float64[Array, "2 dim"],
+    num: int,
+    seed: int,
 ) -> Ensemble:
     """Equations drawn from what was learnt, spread as calibration asks for; draw i is a function of (seed, i)."""
     equation, dim = inference.equation, len(inference.equation.floor)
+    spread = spread_of(inference, doubts)
     fields = []
     parts = (inference.drift, equation.drift), (inference.rate, equation.rate)
-    for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, spread_factors(inference), strict=True):
+    for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, (spread.drift, spread.rate), strict=True):
         drawn = draw_coefficients(weighed, num, (seed, purpose))
         drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
         drawn = drawn.spread(mean, factor)
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
-    chances = np.stack([np.random.default_rng([seed, _NOISE, i]).random((dim, 3)) for i in range(num)])
-    noise, change = draw_noise(inference, fields[1].drawn.coefficients, chances[..., :2])
-    fields[1].drawn.coefficients[:, 0] += change
+    chances = np.random.default_rng([seed, _NOISE]).random((num, dim, 3))
+    noise, smaller = draw_noise(inference, fields[1].drawn.coefficients, chances[..., 1])
+    fields[1].drawn.coefficients[:] = _times(fields[1].drawn.coefficients, equation.rate, smaller)
+    for c in np.flatnonzero(~np.isfinite(inference.rate.weights).all(axis=0)).tolist():  # paths without any noise
+        largest = max(float(equation.rate[0, c]), float(equation.floor[c]))
+        _hold_constant(fields[1].drawn, c, _bent_back(largest * _LEAST ** chances[:, c, 0], largest))
+    for c, law in enumerate(doubts.levels):
+        if law is not None:
+            level = law.draw(chances[:, c, 0], spread.rate)
+            noise[:, c] = law.noise_beside(level)
+            if law.is_hidden:
+                _hold_constant(fields[1].drawn, c, _bent_back(level, law.median))
+            else:
+                _set_level(fields[1].drawn.coefficients[..., c], equation.rate[:, c], law, _away(level, law.median))
     shares = np.maximum(chances[..., 2], _LEAST)
-    return Ensemble(fields[0], fields[1], noise, equation.rate, equation.floor, shares, normaliser, frame, box)
+    return Ensemble(fields[0], fields[1], noise, equation.rate, equation.floor, shares, normaliser, frame, box, spread)
+
+
+def _times(
+    drawn: Float64[Array, "draws size dim"], mean: Float64[Array, "size dim"], factor: Float64[Array, "draws dim"]
+) -> Float64[Array, "draws size dim"]:
+    """Coefficients of draws m _bent(g_i / m - 1) that are smaller by a factor where g_i = m."""
+    return drawn + _away(factor, 1.0)[:, None] * mean
+
+
+def _hold_constant(drawn: CoefficientDraws, c: int, level: Float64[Array, " draws"]) -> None:
+    """Draws of a component that are the same everywhere."""
+    drawn.coefficients[:, :, c], drawn.terms[:, :, c], drawn.size[:, c] = 0.0, False, 0.0
+    drawn.coefficients[:, 0, c], drawn.terms[:, 0, c] = level, True
+
+
+def _set_level(
+    drawn: Float64[Array, "draws size"], mean: Float64[Array, " size"], law: Levels, away: Float64[Array, " draws"]
+) -> None:
+    """Draws whose level along the paths deviates by these shares from that of the mean, and by nothing else."""
+    own = drawn @ law.features / max(float(mean @ law.features), np.finfo(np.float64).tiny) - 1.0
+    drawn += np.outer(away - own, mean)
+
+
+def _bent(away: Float64[Array, "..."]) -> Float64[Array, "..."]:
+    """exp(u) for u between -1 and 1, its tangents beyond, and zero below -2."""
+    near = np.clip(away, -1.0, 1.0)
+    return np.maximum(np.exp(near) * (1.0 + away - near), 0.0)
+
+
+def _bent_back(level: Float64[Array, " draws"], mean: float) -> Float64[Array, " draws"]:
+    """g with mean * _bent(g / mean - 1) = level."""
+    return mean * (1.0 + _away(level, mean))
+
+
+def _away(level: Float64[Array, "..."], mean: float) -> Float64[Array, "..."]:
+    """u with mean * _bent(u) = level."""
+    ratio = level / mean
+    near = np.clip(ratio, 1.0 / math.e, math.e)
+    return np.log(near) + (ratio - near) / near

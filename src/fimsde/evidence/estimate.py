@@ -13,10 +13,11 @@ from fimsde.data.support import Support, fit_support
 from fimsde.data.transitions import to_transitions
 from fimsde.equations.sde import Fields
 from fimsde.errors import InvalidObservationsError
+from fimsde.evidence.doubts import NO_DOUBTS, Doubts, doubts_about
 from fimsde.evidence.ensemble import Ensemble, draw_ensemble
 from fimsde.evidence.frame import Frame, choose_frame
 from fimsde.evidence.hypotheses import DRIFT, RATE, Origin
-from fimsde.evidence.infer import MOST_COMPONENTS, Inference, infer
+from fimsde.evidence.infer import MOST_COMPONENTS, Inference, drift_beside, infer
 from fimsde.shapes import Array, Bool, Float, Float64
 
 # ranges of the data outside of them beyond which fields are constant, as for primed models: powers only explode there
@@ -59,6 +60,7 @@ class PosteriorSDE:
         support: Where data were, normalised.
         box: Corners beyond which fields are constant, normalised.
         settings: How hypotheses were weighed.
+        doubts: What its quadratic log likelihood does not say.
     """
 
     inference: Inference = field(repr=False)
@@ -67,6 +69,7 @@ class PosteriorSDE:
     support: Support = field(repr=False)
     box: Float64[Array, "2 dim"] = field(repr=False)
     settings: Settings = AUTO
+    doubts: Doubts = field(default=NO_DOUBTS, repr=False)
 
     @property
     def dim(self) -> int:
@@ -118,7 +121,7 @@ class PosteriorSDE:
 
     def draws(self, num: int, seed: int = 0) -> Ensemble:
         """Equations drawn from the posterior; draw i is a function of (seed, i). See `Ensemble`."""
-        return draw_ensemble(self.inference, self.normaliser, self.frame, self.box, num, seed)
+        return draw_ensemble(self.inference, self.doubts, self.normaliser, self.frame, self.box, num, seed)
 
     def _held(self, x: Float[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
         """Locations as the inference knows them, moved to the nearest place in the box."""
@@ -148,14 +151,19 @@ def fit(observations: Observations, settings: Settings = AUTO, seed: int = 0) ->
     frame = choose_frame(normalised)
     place = _place(settings, observations.dim)
     there = None if place is None else frame.states(normaliser.states(place[None]))[0]
+    framed = frame.transitions(normalised)
     try:
-        found = infer(frame.transitions(normalised), Origin(there, is_sure=isinstance(settings.origin, tuple)))
+        origin = Origin(there, is_sure=isinstance(settings.origin, tuple))
+        found = infer(framed, origin)
+        doubts, other = doubts_about(framed, found)
+        if other is not None:
+            found = drift_beside(framed, origin, found, other)
     except np.linalg.LinAlgError:
         raise InvalidObservationsError(_NO_ESTIMATE) from None
     _check_finite(found.equation.drift, found.equation.rate, found.equation.noise)
     low, high = normalised.y.min(axis=0), normalised.y.max(axis=0)
     box = np.stack([low - _REACH * (high - low), high + _REACH * (high - low)])
-    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box, settings)
+    return PosteriorSDE(found, normaliser, frame, fit_support(normalised), box, settings, doubts)
 
 
 def _place(settings: Settings, dim: int) -> Float64[Array, " dim"] | None:

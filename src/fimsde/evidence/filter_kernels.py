@@ -9,6 +9,7 @@ import numpy as np
 from fimsde.compiler import njit
 from fimsde.evidence.basis_kernels import field_at, jacobian_at, scratch
 
+_FASTEST = 2.0  # J h / 2 of errors that grow: by a factor of fifty in a step; natural times are longer
 _ROUNDING = 1e-12  # of a variance: what is left where components move together
 
 
@@ -18,29 +19,43 @@ def filter_paths(
 ):
     """Extended Kalman filter along paths; one row for every step from an observation to the next.
 
-    Between observations dm/dt = E[f] and dP/dt = J P + P J' + g: the mean by Runge-Kutta steps, f averaged over the
-    spread of the state; the covariance by the exponential of the Jacobian in the middle and Simpson's rule. With
-    `euler`, one Euler step.
+    Between observations dm/dt = E[f] and dP/dt = E[J] P + P E[J]' + g, in one step or an even number of steps: the mean
+    by Runge-Kutta steps, f and its Jacobian averaged over the spread of the state; the covariance by the exponential
+    of the Jacobian in the middle of each step and Simpson's rule. With `euler`, one Euler step.
 
-    Returns places and variances of the state at the beginning, middle and end of the gap, diagonals of the transition
-    matrices from beginning and middle to the end, gains, variances of the innovations, innovations, whether a row
-    begins a path, and the log likelihood of every row.
+    Returns places and variances of the state at the beginning, middle and end of the gap, transition matrices from
+    beginning and middle to the end, gains, variances of the innovations, inverse Cholesky factors of their covariance,
+    innovations, whether a row begins a path, and the log likelihood of every row.
     """
     dim, rows = y.shape[1], len(y) - (len(starts) - 1)
-    places, spreads = np.empty((3, rows, dim)), np.empty((3, rows, dim))
-    carried = np.ones((2, rows, dim))
-    gain, variance, innovation = np.empty((rows, dim)), np.empty((rows, dim)), np.empty((rows, dim))
-    begins, loglik = np.zeros(rows, np.bool_), np.empty(rows)
-    work = scratch(dim, max(drift[0].max(), rate[0].max(), 1), max(len(drift[0]), len(rate[0])))
-    small, slopes, matrices = np.empty(dim), np.empty((6, dim)), np.empty((8, dim, dim))
-    state, mean, middle, rates = np.empty(dim), np.empty(dim), np.empty(dim), np.empty((3, dim))
-    spread, predicted, whole, half = (
-        np.empty((dim, dim)),
-        np.empty((dim, dim)),
-        np.empty((dim, dim)),
-        np.empty((dim, dim)),
+    out = (
+        np.empty((3, rows, dim)),
+        np.empty((3, rows, dim)),
+        np.zeros((2, rows, dim, dim)),
+        np.zeros((rows, dim, dim)),
+        np.empty((rows, dim)),
+        np.zeros((rows, dim, dim)),
+        np.empty((rows, dim)),
+        np.zeros(rows, np.bool_),
+        np.empty(rows),
     )
-    exact = noise.max() == 0.0
+    work = scratch(dim, max(drift[0].max(), rate[0].max(), 1), max(len(drift[0]), len(rate[0])))
+    vectors, matrices = np.empty((14, dim)), np.empty((13, dim, dim))
+    equation = drift, drift_coefficients, rate, rate_coefficients, floor, noise
+    _follow(y, dtau, starts, equation, noise.max() == 0.0, reach, steps, euler, work, vectors, matrices, out)
+    return out
+
+
+@njit(cache=True, allocates=False, error_model="numpy")
+def _follow(y, dtau, starts, equation, exact, reach, steps, euler, work, vectors, matrices, out):
+    """The filter itself, row by row."""
+    drift, drift_coefficients, rate, rate_coefficients, floor, noise = equation
+    places, spreads, carried, gain, variance, whiten, innovation, begins, loglik = out
+    dim = y.shape[1]
+    slopes, rates, small = vectors[:6], vectors[6:9], vectors[9]
+    state, mean, middle, end = vectors[10], vectors[11], vectors[12], vectors[13]
+    spread, predicted, whole = matrices[7], matrices[8], matrices[9]
+    later, once, half = matrices[10], matrices[11], matrices[12]
     row = 0
     for p in range(len(starts) - 1):
         for j in range(dim):
@@ -52,50 +67,75 @@ def filter_paths(
             begins[row] = i == starts[p]
             for j in range(dim):
                 places[0, row, j], spreads[0, row, j] = state[j], spread[j, j]
-            _rate_at(state, rate, rate_coefficients, floor, work, small, rates[0])
+                small[j] = 0.0 if euler else spread[j, j]
+            _rate_at(state, small, rate, rate_coefficients, floor, work, rates[0])
             if euler:
                 _euler(state, spread, rates[0], gap, drift, drift_coefficients, work, small, mean, predicted)
                 for j in range(dim):
-                    places[1, row, j], spreads[1, row, j] = state[j], spread[j, j]
+                    for s in range(2):
+                        places[s + 1, row, j], spreads[s + 1, row, j] = state[j], spread[j, j]
+                        carried[s, row, j, j] = 1.0
             else:
-                _flow(state, spread, rates[0], gap, steps, drift, drift_coefficients, work, reach, slopes, mean, middle)
                 for j in range(dim):
-                    places[1, row, j] = middle[j]
-                    small[j] = spread[j, j] + 0.5 * gap * rates[0, j]
-                jacobian_at(middle, small, drift, drift_coefficients, work, matrices[0])
-                _rate_at(middle, rate, rate_coefficients, floor, work, small, rates[1])
-                _rate_at(mean, rate, rate_coefficients, floor, work, small, rates[2])
-                _exponential(gap, matrices, whole, half)
-                _predict(spread, whole, half, rates, gap, predicted)
+                    mean[j] = state[j]
+                    for k in range(dim):
+                        predicted[j, k] = spread[j, k]
+                        whole[j, k] = 1.0 if j == k else 0.0
+                        later[j, k] = whole[j, k]
+                step = gap / steps
+                for s in range(steps):
+                    _flow(mean, predicted, rates[0], step, drift, drift_coefficients, work, reach, slopes, end, middle)
+                    for j in range(dim):
+                        small[j] = predicted[j, j] + 0.5 * step * rates[0, j]
+                    jacobian_at(middle, small, drift, drift_coefficients, work, matrices[0])
+                    _rate_at(middle, small, rate, rate_coefficients, floor, work, rates[1])
+                    for j in range(dim):
+                        small[j] += 0.5 * step * rates[1, j]
+                    _rate_at(end, small, rate, rate_coefficients, floor, work, rates[2])
+                    _exponential(step, matrices, once, half)
+                    if steps == 1:
+                        _note_middle(middle, predicted, half, rates[1], gap, places[1, row], spreads[1, row])
+                        _copy(half, later)
+                    _predict(predicted, once, half, rates, step, matrices[1])
+                    _copy(matrices[1], predicted)
+                    _multiply(once, whole, matrices[2])
+                    _copy(matrices[2], whole)
+                    if 2 * (s + 1) > steps > 1:
+                        if 2 * s == steps:
+                            _copy(once, later)
+                        else:
+                            _multiply(once, later, matrices[2])
+                            _copy(matrices[2], later)
+                    for j in range(dim):
+                        mean[j], rates[0, j] = end[j], rates[2, j]
+                    if 2 * (s + 1) == steps:
+                        for j in range(dim):
+                            places[1, row, j], spreads[1, row, j] = mean[j], predicted[j, j]
+                _copy(whole, carried[0, row])
+                _copy(later, carried[1, row])
                 for j in range(dim):
-                    carried[0, row, j], carried[1, row, j] = whole[j, j], half[j, j]
-                    spreads[1, row, j] = 0.5 * gap * rates[1, j]
-                    for a in range(dim):
-                        for b in range(dim):
-                            spreads[1, row, j] += half[j, a] * spread[a, b] * half[j, b]
+                    places[2, row, j], spreads[2, row, j] = mean[j], predicted[j, j]
             for j in range(dim):
-                places[2, row, j], spreads[2, row, j] = mean[j], predicted[j, j]
                 innovation[row, j] = y[i + 1, j] - mean[j]
                 variance[row, j] = predicted[j, j] + noise[j]
-            loglik[row] = _update(mean, predicted, noise, innovation[row], exact, state, spread, gain[row], matrices)
+            loglik[row] = _update(
+                mean, predicted, noise, innovation[row], exact, state, spread, gain[row], whiten[row], matrices
+            )
             if exact:
                 for j in range(dim):
                     state[j] = y[i + 1, j]
             row += 1
-    return places, spreads, carried, gain, variance, innovation, begins, loglik
 
 
-@njit(cache=True, error_model="numpy")
-def _rate_at(x, rate, coefficients, floor, work, small, out):
-    """max(g(x), floor)."""
-    for j in range(len(x)):
-        small[j] = 0.0
-    field_at(x, small, rate, coefficients, work, out)
+@njit(cache=True, allocates=False, error_model="numpy")
+def _rate_at(x, var, rate, coefficients, floor, work, out):
+    """max(E[g(x + e)], floor) for normal e with these variances."""
+    field_at(x, var, rate, coefficients, work, out)
     for j in range(len(x)):
         out[j] = max(out[j], floor[j])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def _euler(state, spread, rate, gap, drift, coefficients, work, small, mean, predicted):
     """One Euler step of mean and covariance."""
     for j in range(len(state)):
@@ -108,51 +148,64 @@ def _euler(state, spread, rate, gap, drift, coefficients, work, small, mean, pre
         predicted[j, j] += gap * rate[j]
 
 
-@njit(cache=True, error_model="numpy")
-def _flow(state, spread, rate, gap, steps, drift, coefficients, work, reach, slopes, mean, middle):
-    """The mean at the end of the gap and in its middle, along E[f], by classical Runge-Kutta steps.
+@njit(cache=True, allocates=False, error_model="numpy")
+def _flow(start, spread, rate, step, drift, coefficients, work, reach, slopes, end, middle):
+    """The mean at the end of a step and in its middle, along E[f], by a classical Runge-Kutta step.
 
-    The spread grows by the rate since the observation. An odd number of steps meets the middle inside a step, between
-    whose ends the path is a cubic with the slopes there.
+    The spread grows by the rate. In the middle the path is a cubic with the slopes at both ends.
     """
-    dim = len(state)
+    dim = len(start)
     k1, k2, k3, k4, var, at = slopes[0], slopes[1], slopes[2], slopes[3], slopes[4], slopes[5]
-    step = gap / steps
     for j in range(dim):
-        mean[j] = state[j]
-    for s in range(steps):
-        for j in range(dim):
-            var[j] = spread[j, j] + s * step * rate[j]
-        field_at(mean, var, drift, coefficients, work, k1)
-        for j in range(dim):
-            at[j] = mean[j] + 0.5 * step * k1[j]
-            var[j] += 0.5 * step * rate[j]
-        field_at(at, var, drift, coefficients, work, k2)
-        for j in range(dim):
-            at[j] = mean[j] + 0.5 * step * k2[j]
-        field_at(at, var, drift, coefficients, work, k3)
-        for j in range(dim):
-            at[j] = mean[j] + step * k3[j]
-            var[j] += 0.5 * step * rate[j]
-        field_at(at, var, drift, coefficients, work, k4)
-        for j in range(dim):
-            moved = mean[j] + step / 6.0 * (k1[j] + 2.0 * k2[j] + 2.0 * k3[j] + k4[j])
-            moved = min(max(moved, -reach), reach)
-            if 2 * s + 1 == steps:
-                inside = 0.5 * (mean[j] + moved) + 0.125 * step * (k1[j] - k4[j])
-                middle[j] = min(max(inside, -reach), reach)
-            elif 2 * (s + 1) == steps:
-                middle[j] = moved
-            mean[j] = moved
+        var[j] = spread[j, j]
+    field_at(start, var, drift, coefficients, work, k1)
+    for j in range(dim):
+        at[j] = start[j] + 0.5 * step * k1[j]
+        var[j] += 0.5 * step * rate[j]
+    field_at(at, var, drift, coefficients, work, k2)
+    for j in range(dim):
+        at[j] = start[j] + 0.5 * step * k2[j]
+    field_at(at, var, drift, coefficients, work, k3)
+    for j in range(dim):
+        at[j] = start[j] + step * k3[j]
+        var[j] += 0.5 * step * rate[j]
+    field_at(at, var, drift, coefficients, work, k4)
+    for j in range(dim):
+        moved = start[j] + step / 6.0 * (k1[j] + 2.0 * k2[j] + 2.0 * k3[j] + k4[j])
+        end[j] = min(max(moved, -reach), reach)
+        inside = 0.5 * (start[j] + end[j]) + 0.125 * step * (k1[j] - k4[j])
+        middle[j] = min(max(inside, -reach), reach)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
+def _note_middle(middle, spread, half, rate, gap, place, variance):
+    """Mean and variances of the state in the middle of a gap of one step."""
+    dim = len(middle)
+    for j in range(dim):
+        place[j], variance[j] = middle[j], 0.5 * gap * rate[j]
+        for a in range(dim):
+            for b in range(dim):
+                variance[j] += half[j, a] * spread[a, b] * half[j, b]
+
+
+@njit(cache=True, allocates=False, error_model="numpy")
+def _copy(source, target):
+    """One small matrix onto another."""
+    for i in range(len(source)):
+        for j in range(len(source)):
+            target[i, j] = source[i, j]
+
+
+@njit(cache=True, allocates=False, error_model="numpy")
 def _exponential(gap, matrices, whole, half):
-    """exp(J h) and exp(J h / 2) of the Jacobian in the first matrix: a Taylor polynomial of a small part, squared."""
+    """exp(J h) and exp(J h / 2) of the Jacobian in the first matrix: a Taylor polynomial of a small part, squared.
+
+    Errors grow in a step by a bounded factor: those of an equation that explodes tell nothing of its coefficients.
+    """
     jacobian, part, term, other = matrices[0], matrices[1], matrices[2], matrices[3]
     dim = len(jacobian)
     if dim == 1:
-        half[0, 0] = math.exp(min(0.5 * gap * jacobian[0, 0], 50.0))
+        half[0, 0] = math.exp(min(0.5 * gap * jacobian[0, 0], _FASTEST))
         whole[0, 0] = half[0, 0] ** 2
         return
     norm = 0.0
@@ -185,9 +238,19 @@ def _exponential(gap, matrices, whole, half):
             for j in range(dim):
                 half[i, j] = other[i, j]
     _multiply(half, half, whole)
+    most = 0.0
+    for i in range(dim):
+        for j in range(dim):
+            most = max(most, abs(whole[i, j]))
+    if not most <= math.exp(2.0 * _FASTEST):  # True if it is no number
+        ratio = math.exp(_FASTEST) / math.sqrt(most)
+        for i in range(dim):
+            for j in range(dim):
+                half[i, j] *= ratio
+                whole[i, j] *= ratio**2
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def _multiply(a, b, out):
     """The product of two small matrices."""
     dim = len(a)
@@ -198,7 +261,7 @@ def _multiply(a, b, out):
                 out[i, j] += a[i, k] * b[k, j]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy")
 def _predict(spread, whole, half, rates, gap, out):
     """E P E' + ∫ e^{J s} g e^{J' s} ds, the integral by Simpson's rule."""
     dim = len(spread)
@@ -214,15 +277,15 @@ def _predict(spread, whole, half, rates, gap, out):
             out[k, j] = total
 
 
-@njit(cache=True, error_model="numpy")
-def _update(mean, predicted, noise, innovation, exact, state, spread, gain, matrices):
+@njit(cache=True, allocates=False, error_model="numpy")
+def _update(mean, predicted, noise, innovation, exact, state, spread, gain, inverse, matrices):
     """Take in an observation; returns log N(innovation; 0, predicted + noise).
 
     By a Cholesky factor L of the variance of the innovation: with U = L⁻¹ P and w = L⁻¹ ν the state moves by U' w, and
-    P - U' U is left. The diagonal of the gain P S⁻¹ = U' L⁻¹ is kept.
+    P - U' U is left. The gain P S⁻¹ = U' L⁻¹ and L⁻¹ are kept.
     """
     dim = len(mean)
-    root, inverse, carried, white = matrices[4], matrices[5], matrices[6], matrices[7, 0]
+    root, carried, white = matrices[4], matrices[5], matrices[6, 0]
     square, logdet = 0.0, 0.0
     for i in range(dim):
         for j in range(i + 1):
@@ -239,28 +302,32 @@ def _update(mean, predicted, noise, innovation, exact, state, spread, gain, matr
             total -= root[i, k] * white[k]
         white[i] = total / root[i, i]
         square += white[i] ** 2
+        for j in range(i + 1):
+            unit = 1.0 if i == j else 0.0
+            for k in range(j, i):
+                unit -= root[i, k] * inverse[k, j]
+            inverse[i, j] = unit / root[i, i]
     if exact:
         for i in range(dim):
-            gain[i] = 1.0
+            gain[i, i] = 1.0
             for j in range(dim):
                 spread[i, j] = 0.0
         return -0.5 * square - logdet - 0.5 * dim * math.log(2.0 * math.pi)
     for i in range(dim):
         for j in range(dim):
-            total, unit = predicted[i, j], 1.0 if i == j else 0.0
+            total = predicted[i, j]
             for k in range(i):
                 total -= root[i, k] * carried[k, j]
-                unit -= root[i, k] * inverse[k, j]
-            carried[i, j], inverse[i, j] = total / root[i, i], unit / root[i, i]
+            carried[i, j] = total / root[i, i]
     for i in range(dim):
-        state[i], gain[i] = mean[i], 0.0
+        state[i] = mean[i]
         for k in range(dim):
             state[i] += carried[k, i] * white[k]
-            gain[i] += carried[k, i] * inverse[k, i]
         for j in range(dim):
-            left = predicted[i, j]
+            left, gain[i, j] = predicted[i, j], 0.0
             for k in range(dim):
                 left -= carried[k, i] * carried[k, j]
+                gain[i, j] += carried[k, i] * inverse[k, j]
             spread[i, j] = max(left, 0.0) if i == j else left
     return -0.5 * square - logdet - 0.5 * dim * math.log(2.0 * math.pi)
 

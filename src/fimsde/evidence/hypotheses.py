@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
+from fimsde.distributions import logsumexp
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.information import Information
 from fimsde.evidence.smooth import LENGTHS, SmoothPosteriors, smooth_posteriors
@@ -30,6 +30,7 @@ SPARSE_RATE = (
     SparsePrior("constant", 0.95, (0,), weight=9.0),  # most noise is the same everywhere
 )
 _DRIFT_SCALES, _RATE_SCALES = (1.0, 3.0, 9.0), (1.0,)  # sizes of the equation in standard deviations of the data
+_LIKE = 1.5  # times: natural sizes that differ by less are one; by hand
 _LINEAR, _CONSTANT = 1, 0  # degrees of the polynomials beside a process
 RATE_LENGTHS = LENGTHS[3:]
 
@@ -51,7 +52,7 @@ class Kept:
 
     Attributes:
         data: The log likelihood that hypotheses were weighed on.
-        width: Natural size of the field, per component.
+        width: Natural size of the field, per component: of smooth functions.
         searches: What was looked at for sparse polynomials around each of `PLACES`; None where none was.
         num_priors: Of sparse polynomials.
         lengths: Of smooth functions.
@@ -91,6 +92,12 @@ class Weighed:
         """E[b | data], over all hypotheses."""
         return np.ascontiguousarray(np.einsum("hd,hdt->td", self.weights, self.coefficients))
 
+    @property
+    def smooth_share(self) -> float:
+        """The probability that the field is no polynomial, of the component where it is largest."""
+        first = len(PLACES) * self.kept.num_priors
+        return float(self.weights[first : first + len(self.kept.lengths)].sum(axis=0).max())
+
 
 @dataclass(frozen=True, eq=False)
 class Origin:
@@ -105,19 +112,28 @@ class Origin:
     is_sure: bool = False
 
 
-def weigh_drift(data: Information, basis: Basis, width: Float64[Array, " dim"], origin: Origin) -> Weighed:
-    """Sparse cubics around zero or an unknown origin, linear drifts with smooth functions of any length, and none."""
-    smooth = smooth_posteriors(data, basis, _LINEAR, width)
-    none = np.zeros(len(width))  # the log likelihood is zero at b = 0
+def weigh_drift(
+    data: Information, basis: Basis, speed: Float64[Array, " dim"], level: Float64[Array, " dim"], origin: Origin
+) -> Weighed:
+    """Sparse cubics around zero or an unknown origin, smooth functions of every length, and none.
+
+    Coefficients are of the size of what moves a path by a standard deviation, the speed, or of what holds it against
+    its noise: in a stationary state f = g (log p)' / 2, and log p changes by a few units in a standard deviation, so
+    that drifts are of the size of g even where paths rarely leave a well, and are slow.
+    """
+    natural = np.maximum(speed, level)
+    smooth = smooth_posteriors(data, basis, _LINEAR, natural)
+    none = np.zeros(len(speed))  # the log likelihood is zero at b = 0
+    widths = np.stack([speed, natural] if (natural > _LIKE * speed).any() else [natural])
     sparse = SPARSE_DRIFT, _DRIFT_SCALES
-    return _weighed(data, basis, *sparse, width, origin, smooth, LENGTHS, _LINEAR, none)
+    return _weighed(data, basis, *sparse, widths, origin, smooth, LENGTHS, _LINEAR, none)
 
 
 def weigh_rate(data: Information, basis: Basis, width: Float64[Array, " dim"], origin: Origin) -> Weighed:
     """Sparse quadratics around zero or an unknown origin, constants among them, and smooth functions."""
     smooth = smooth_posteriors(data, basis, _CONSTANT, width, RATE_LENGTHS)
     sparse = SPARSE_RATE, _RATE_SCALES
-    return _weighed(data, basis, *sparse, width, origin, smooth, RATE_LENGTHS, _CONSTANT, None)
+    return _weighed(data, basis, *sparse, width[None], origin, smooth, RATE_LENGTHS, _CONSTANT, None)
 
 
 def _weighed(
@@ -125,21 +141,21 @@ def _weighed(
     basis: Basis,
     priors: Sequence[SparsePrior],
     scales: Sequence[float],
-    width: Float64[Array, " dim"],
+    widths: Float64[Array, "widths dim"],
     origin: Origin,
     smooth: SmoothPosteriors,
     lengths: tuple[float, ...],
     degree: int,
     none: Float64[Array, " dim"] | None,
 ) -> Weighed:
-    dim, evidence, coefficients = len(width), smooth.evidence, smooth.coefficients
+    dim, evidence, coefficients = widths.shape[1], smooth.evidence, smooth.coefficients
     polynomial = data.polynomial(basis.num_terms)
     rest = evidence if none is None else np.vstack([evidence, none])
     otherwise = logsumexp(rest, axis=0) - np.log(len(rest)) if len(rest) else np.full(dim, -np.inf)
     found = []
     for place, considered in ((origin.place, origin.place is not None), (None, not origin.is_sure)):
         if considered:
-            found.append(sparse_posteriors(polynomial, basis.degree, priors, width, scales, place, otherwise))
+            found.append(sparse_posteriors(polynomial, basis.degree, priors, widths, scales, place, otherwise))
         else:
             found.append(_impossible(len(priors), dim, basis.num_terms))
     sparse = np.zeros((len(PLACES) * len(priors), dim, basis.size))
@@ -151,7 +167,7 @@ def _weighed(
     prior = _log_prior(priors, len(rest))
     weights = all_evidence + prior[:, None]
     total = logsumexp(weights, axis=0)
-    kept = Kept(data, width, tuple(part.search for part in found), len(priors), lengths, degree)
+    kept = Kept(data, widths[-1], tuple(part.search for part in found), len(priors), lengths, degree)
     return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - total), total, kept)
 
 

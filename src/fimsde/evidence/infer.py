@@ -18,29 +18,32 @@ from fimsde.evidence.information import (
     variance_information,
 )
 from fimsde.evidence.settle import (
-    DRIFT_DEGREE,
     FLOOR,
-    RATE_DEGREE,
+    SETTLED,
     Settled,
     advance,
+    drift_degree,
     limited,
     mean_rate,
     next_noise,
     random_walk,
+    rate_degree,
     settle,
 )
 from fimsde.evidence.start import local_level
 from fimsde.shapes import Array, Float64
 
-MOST_COMPONENTS = 3
-_MOST_NODES = {1: 120, 2: 250, 3: 250}  # of the drift; by hand: bounds the time
-_MOST_RATE_NODES = {1: 24, 2: 40, 3: 40}  # of g, of which data tell less
+MOST_COMPONENTS = 8
+# of the drift, and of g, of which data tell less; by hand: bounds the time. More components have polynomials alone.
+_MOST_NODES, _MOST_RATE_NODES = {1: 120, 2: 250, 3: 250}, {1: 24, 2: 40, 3: 40}
 _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes finer than its root are blurred
 _SETTLE_ON = 20_000  # observations on which the first equation is found, in blocks spread over longer data
 _BLOCKS = 10
 _CLEAR = 1.0  # times what a gap adds to the variance: more noise is no motion
 _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not matter to g
 _WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
+_MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly all after four
+_UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
 _PRICE = 3.0  # nats that the noise of a component must gain: half the logarithm of a few hundred observations
 
 
@@ -50,10 +53,10 @@ class Inference:
 
     Attributes:
         drift, rate: Hypotheses about f and g.
-        equation: Their averages, and the noise variance.
+        equation: Their averages, and the noise variance, as far as the data are likely with them.
         noise_error: Standard error of the noise variance.
         told: The log likelihood of the coefficients of g and of the noise variance.
-        likelihood: log p(data) under the equation around which hypotheses were weighed.
+        likelihood: log p(data) under the equation.
         speed: Natural size of the drift.
         num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
@@ -74,59 +77,87 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     """Weigh all hypotheses by what the observations say.
 
     A polynomial equation is settled on first. Then hypotheses are weighed on the quadratic log likelihood around it,
-    and once more around their average. The first time g is its own mean everywhere: whether it depends on the state is
-    asked where that is not assumed, for around a g that follows the noise of few data every other one looks unlikely.
+    and again around their average until the likelihood of that is settled. The first time g is its own mean everywhere:
+    whether it depends on the state is asked where that is not assumed, for around a g that follows the noise of few
+    data every other one looks unlikely.
     """
     series = to_series(tr)
     motion = measure_motion(series)
-    some = _blocks(series)
-    settled = _settled(some, motion)
+    settled = _settled(_blocks(series), motion)
     equation = _with_constant_rate(_on_grids(series, settled.equation), settled.predictions)
     here = Settled(equation, predict(series, equation, euler=motion.coarse))
-    first = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=True)
-    here = advance(series, here, first.equation, euler=motion.coarse)
-    return _weigh(here, motion.speed, origin, euler=motion.coarse)
+    if not np.isfinite(here.predictions.likelihood):  # few data, and a drift that explodes between them
+        walk = replace(equation, drift=np.zeros_like(equation.drift))
+        here = Settled(walk, predict(series, walk, euler=motion.coarse))
+    for turn in range(_MOST_WEIGHINGS):
+        found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=turn == 0)
+        before, here = here, advance(series, here, found.equation, euler=motion.coarse, expected=change)
+        if turn > 0 and abs(here.predictions.likelihood - before.predictions.likelihood) < SETTLED:
+            break
+        if turn == 0 and found.drift.smooth_share < _UNLIKELY:
+            here = _without_nodes(series, here, euler=motion.coarse)
+    return replace(found, equation=here.equation, likelihood=here.predictions.likelihood)
+
+
+def drift_beside(tr: Transitions, origin: Origin, found: Inference, equation: Equation) -> Inference:
+    """The drift weighed once more, beside g and noise of another equation, which are kept."""
+    series = to_series(tr)
+    here = Settled(equation, predict(series, equation, euler=found.is_coarse))
+    drift = _weigh(here, found.speed, origin, euler=found.is_coarse, keep_noise=True)[0].drift
+    after = advance(series, here, replace(equation, drift=drift.mean), euler=found.is_coarse)
+    return replace(found, drift=drift, equation=after.equation, likelihood=after.predictions.likelihood)
+
+
+def _without_nodes(series: Series, here: Settled, *, euler: bool) -> Settled:
+    """The same equation with a polynomial drift: B-splines that no hypothesis asks for only take time."""
+    basis = Basis(here.equation.drift_basis.dim, here.equation.drift_basis.degree)
+    equation = replace(here.equation, drift_basis=basis, drift=here.equation.drift[: basis.size])
+    return Settled(equation, predict(series, equation, euler=euler))
 
 
 def _settled(series: Series, motion: Motion) -> Settled:
     """The best polynomial equation, begun with noise and, where that may have been motion, also without.
 
     Noise that is small beside what a gap adds looks like a drift that bends within the gap; then both are tried, and
-    noise must gain more than the price of a parameter.
+    noise must gain more than the price of a parameter. Begun without noise, noise may come once the drift has settled.
     """
     level = local_level(series, noisy=not motion.coarse)
-    found = settle(series, random_walk(level), motion.speed, euler=motion.coarse)
+    candidates = [settle(series, random_walk(level), motion.speed, euler=motion.coarse)]
     gap = float(np.median(series.dtau[series.dtau > 0]))
-    if not (level.noise > 0).any() or (level.noise > _CLEAR * gap * level.rate).all():
-        return found
-    clean = local_level(series, noisy=False)
-    other = settle(series, random_walk(clean), motion.speed, euler=motion.coarse)
-    scores = [s.predictions.likelihood - _PRICE * np.count_nonzero(s.equation.noise) for s in (found, other)]
-    return other if scores[1] > scores[0] else found
+    if (level.noise > 0).any() and not (level.noise > _CLEAR * gap * level.rate).all():
+        clean = random_walk(local_level(series, noisy=False))
+        other = settle(series, clean, motion.speed, euler=motion.coarse, keep_noise=True)
+        candidates.append(settle(series, other.equation, motion.speed, euler=motion.coarse))
+    return max(candidates, key=lambda s: s.predictions.likelihood - _PRICE * np.count_nonzero(s.equation.noise))
 
 
 def _weigh(
     here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool, keep_noise: bool = False
-) -> Inference:
-    """All hypotheses on the quadratic log likelihood around an equation."""
+) -> tuple[Inference, float]:
+    """All hypotheses on the quadratic log likelihood around an equation, and by how much it says that this changes."""
     equation, found = here.equation, here.predictions
     data = drift_information(found, equation)
     _check_finite(data.matrix, data.right)
-    drift = weigh_drift(data, equation.drift_basis, speed, origin)
+    level = mean_rate(equation, found)
+    drift = weigh_drift(data, equation.drift_basis, speed, level, origin)
     left = innovations_after(found, equation, drift.mean)
     if len(left) < _MANY:  # innovations around a fitted drift are too small, by what the fit has spent
-        warm = weigh_drift(data.times(_WARM), equation.drift_basis, speed, origin)
+        warm = weigh_drift(data.times(_WARM), equation.drift_basis, speed, level, origin)
         spent = spent_parameters(data, drift.mean, drift.log_evidence, warm.log_evidence, _WARM)
         squares = np.maximum((left**2 / found.variance).sum(axis=0), 1.0)
         left = left * np.sqrt(1.0 + np.clip(spent, 0.0, 0.5 * len(left)) / squares)
     told = variance_information(found, equation, left)
     _check_finite(told.matrix, told.right)
-    level = mean_rate(equation, found)
     noise_mean, noise_error = told.noise(10.0 * level)
     noise = equation.noise if euler or keep_noise else next_noise(equation.noise, noise_mean, noise_error)
     rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
-    return Inference(drift, rate, after, noise_error, told, found.likelihood, speed, len(found.gaps), euler)
+    change = data.change(equation.drift, drift.mean) + told.change(
+        np.vstack([equation.rate, equation.noise]), np.vstack([after.rate, after.noise])
+    )
+    return Inference(
+        drift, rate, after, noise_error, told, found.likelihood, drift.kept.width, len(found.gaps), euler
+    ), change
 
 
 def _check_finite(*parts: Float64[Array, "..."]) -> None:
@@ -147,8 +178,8 @@ def _on_grids(series: Series, equation: Equation) -> Equation:
     dim = series.y.shape[1]
     gap = float(np.median(series.dtau[series.dtau > 0]))
     finest = float(np.sqrt((equation.noise + _BLURRED * gap * equation.floor / FLOOR).max()))
-    drift = Basis(dim, DRIFT_DEGREE, choose_grid(series.y, _MOST_NODES[dim], finest))
-    rate = Basis(dim, RATE_DEGREE, choose_grid(series.y, _MOST_RATE_NODES[dim], finest))
+    drift = Basis(dim, drift_degree(dim), choose_grid(series.y, _MOST_NODES.get(dim, 0), finest))
+    rate = Basis(dim, rate_degree(dim), choose_grid(series.y, _MOST_RATE_NODES.get(dim, 0), finest))
     return replace(
         equation,
         drift_basis=drift,

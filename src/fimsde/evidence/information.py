@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fimsde.evidence import information_kernels
+from fimsde.evidence import drift_kernels, variance_kernels
 from fimsde.evidence.filter import Equation, Predictions
 from fimsde.shapes import Array, Float64
 
@@ -21,6 +21,10 @@ class Information:
     matrix: Float64[Array, "dim size size"]
     right: Float64[Array, "dim size"]
 
+    def change(self, one: Float64[Array, "size dim"], other: Float64[Array, "size dim"]) -> float:
+        """The log likelihood of other coefficients, less that of these."""
+        return _quadratic(self.matrix, self.right, other) - _quadratic(self.matrix, self.right, one)
+
     def times(self, factor: float) -> "Information":
         """The log likelihood times a factor."""
         return Information(factor * self.matrix, factor * self.right)
@@ -29,6 +33,11 @@ class Information:
         """Of polynomials alone: all other coefficients are zero."""
         part = slice(0, num_terms)
         return Information(np.ascontiguousarray(self.matrix[:, part, part]), np.ascontiguousarray(self.right[:, part]))
+
+
+def _quadratic(matrix: Float64[Array, "dim n n"], right: Float64[Array, "dim n"], at: Float64[Array, "n dim"]) -> float:
+    """r' b - b' A b / 2, summed over components."""
+    return float(np.einsum("ci,ic->", right, at) - 0.5 * np.einsum("ic,cij,jc->", at, matrix, at))
 
 
 def spent_parameters(
@@ -55,14 +64,14 @@ def spent_parameters(
 
 
 def drift_information(found: Predictions, equation: Equation) -> Information:
-    """sum ψ ψ' / S around the equation's drift; see `information_kernels.drift_sums`."""
+    """sum ψ ψ' / S around the equation's drift; see `drift_kernels.drift_sums`."""
     basis = equation.drift_basis
-    matrix, score = information_kernels.drift_sums(
+    matrix, score = drift_kernels.drift_sums(
         found.places,
         found.spreads,
         found.carried,
         found.gain,
-        found.variance,
+        found.whiten,
         found.innovation,
         found.begins,
         found.gaps,
@@ -73,12 +82,33 @@ def drift_information(found: Predictions, equation: Equation) -> Information:
     return Information(matrix, score + np.einsum("cij,jc->ci", matrix, equation.drift))
 
 
+def joint_drift_information(
+    found: Predictions, equation: Equation
+) -> tuple[Float64[Array, "dim_size dim_size"], Float64[Array, " dim_size"]]:
+    """A and r of the coefficients of all components together, component by component; for polynomials alone."""
+    basis = equation.drift_basis
+    lower, score = drift_kernels.joint_drift_sums(
+        found.places,
+        found.spreads,
+        found.carried,
+        found.gain,
+        found.whiten,
+        found.innovation,
+        found.begins,
+        found.gaps,
+        basis.arrays,
+        basis.degree,
+    )
+    matrix = lower + np.tril(lower, -1).T
+    return matrix, score + matrix @ equation.drift.T.ravel()
+
+
 def innovations_after(
     found: Predictions, equation: Equation, drift: Float64[Array, "size dim"]
 ) -> Float64[Array, "rows dim"]:
     """ν_t - ψ_t' (b - b0): what the innovations would be with another drift, to first order."""
     basis, change = equation.drift_basis, drift - equation.drift
-    return found.innovation - information_kernels.responses(
+    return found.innovation - drift_kernels.responses(
         found.places,
         found.spreads,
         found.carried,
@@ -97,6 +127,10 @@ class VarianceInformation:
 
     matrix: Float64[Array, "dim size2_plus_1 size2_plus_1"]
     right: Float64[Array, "dim size2_plus_1"]
+
+    def change(self, one: Float64[Array, "size2_plus_1 dim"], other: Float64[Array, "size2_plus_1 dim"]) -> float:
+        """The log likelihood of other coefficients and noise, less that of these."""
+        return _quadratic(self.matrix, self.right, other) - _quadratic(self.matrix, self.right, one)
 
     def of_rate(self, noise: Float64[Array, " dim"]) -> Information:
         """Of g alone: with no noise where there is none, and with every noise that may be elsewhere.
@@ -128,20 +162,21 @@ class VarianceInformation:
 def variance_information(
     found: Predictions, equation: Equation, innovation: Float64[Array, "rows dim"]
 ) -> VarianceInformation:
-    """Around the equation's g and noise, for these innovations; see `information_kernels.variance_sums`."""
+    """Around the equation's g and noise, for these innovations; see `variance_kernels.variance_sums`."""
     basis = equation.rate_basis
-    matrix, score = information_kernels.variance_sums(
+    matrix, score = variance_kernels.variance_sums(
         found.places,
         found.spreads,
         found.carried,
         found.gain,
-        found.variance,
+        found.whiten,
         innovation,
         found.begins,
         found.gaps,
         basis.arrays,
         basis.degree,
-        basis.size,
+        equation.rate,
+        equation.floor,
         equation.noise,
     )
     here = np.vstack([equation.rate, equation.noise])  # (size + 1, dim)

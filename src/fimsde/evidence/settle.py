@@ -5,21 +5,25 @@ quadratic g and the noise change together until the likelihood no longer grows. 
 """
 
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 
 from fimsde.bank.windows import Series
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.filter import Equation, Predictions, predict
-from fimsde.evidence.information import drift_information, innovations_after, variance_information
+from fimsde.evidence.information import innovations_after, joint_drift_information, variance_information
 from fimsde.evidence.start import Level
 from fimsde.shapes import Array, Float64
 
-DRIFT_DEGREE, RATE_DEGREE = 3, 2  # the families of the paper's prior: cubic drifts, quadratic g
+_DRIFT_DEGREE, _RATE_DEGREE = 3, 2  # the families of the paper's prior: cubic drifts, quadratic g
+# of all components together, by hand: bounds the time where there are many components
+_MOST_COEFFICIENTS, _MOST_PRODUCTS = 400, 100_000
 FLOOR = 0.02  # of the mean variance rate: g is nowhere smaller, so that no region gets all the weight
 _MOST_PASSES = 16
-_SETTLED = 0.5  # nats that a pass must gain to be followed by another one
+SETTLED = 0.5  # nats that a pass must gain to be followed by another one
 _MOST_HALVINGS = 4
+_SLACK = 2.0  # times by which the likelihood may fall farther than a quadratic one; by hand
 _FALL = 5.0  # times by which the mean variance rate may fall in a pass: an equation too sure of itself loses the data
 _NOISE_STEP = 3.0  # times by which the noise variance may change in a pass
 _ABSENT, _PRESENT = 2.0, 4.0  # standard errors below which noise goes, and above which it comes
@@ -34,16 +38,30 @@ class Settled:
     predictions: Predictions
 
 
+def drift_degree(dim: int) -> int:
+    """Of polynomial drifts: three up to five components, two up to eight, for the number of coefficients."""
+    return next(n for n in range(_DRIFT_DEGREE, 0, -1) if n == 1 or dim * comb(dim + n, n) <= _MOST_COEFFICIENTS)
+
+
+def rate_degree(dim: int) -> int:
+    """Of polynomial g: two up to six components, then one: what a row of the filter costs, `variance_sums`."""
+    entries = dim * (dim + 1) // 2
+    row = dim * (entries**2 + dim**2)  # of products for each coefficient
+    return next(n for n in range(_RATE_DEGREE, 0, -1) if n == 1 or row * comb(dim + n, n) <= _MOST_PRODUCTS)
+
+
 def random_walk(level: Level) -> Equation:
     """The equation to begin with: no drift, constant g, in polynomial bases."""
     dim = len(level.rate)
-    drift_basis, rate_basis = Basis(dim, DRIFT_DEGREE), Basis(dim, RATE_DEGREE)
+    drift_basis, rate_basis = Basis(dim, drift_degree(dim)), Basis(dim, rate_degree(dim))
     rate = np.zeros((rate_basis.size, dim))
     rate[0] = level.rate
     return Equation(drift_basis, np.zeros((drift_basis.size, dim)), rate_basis, rate, FLOOR * level.rate, level.noise)
 
 
-def settle(series: Series, start: Equation, speed: Float64[Array, " dim"], *, euler: bool = False) -> Settled:
+def settle(
+    series: Series, start: Equation, speed: Float64[Array, " dim"], *, euler: bool = False, keep_noise: bool = False
+) -> Settled:
     """The polynomial equation that fits best.
 
     Args:
@@ -51,33 +69,44 @@ def settle(series: Series, start: Equation, speed: Float64[Array, " dim"], *, eu
         start: Where to begin.
         speed: Natural size of the drift.
         euler: Whether the data are a Markov chain of Euler steps, without noise.
+        keep_noise: Whether the noise stays as it is.
     """
     best = Settled(start, predict(series, start, euler=euler))
     for _ in range(_MOST_PASSES):
         before = best.predictions.likelihood
-        best = advance(series, best, _improved(best, speed, euler=euler), euler=euler)
-        if best.predictions.likelihood < before + _SETTLED:
+        best = advance(series, best, _improved(best, speed, keep_noise=euler or keep_noise), euler=euler)
+        if best.predictions.likelihood < before + SETTLED:
             break
     return best
 
 
-def advance(series: Series, settled: Settled, proposal: Equation, *, euler: bool) -> Settled:
-    """Go to another equation, or only as far towards it as the likelihood does not fall; else stay."""
-    for _ in range(_MOST_HALVINGS + 1):
-        found = predict(series, proposal, euler=euler)
-        if found.likelihood > settled.predictions.likelihood - _SETTLED:  # False if it is no number
-            return Settled(proposal, found)
-        proposal = _between(settled.equation, proposal)
+def advance(series: Series, settled: Settled, proposal: Equation, *, euler: bool, expected: float = 0.0) -> Settled:
+    """Go to another equation, or only as far towards it as the likelihood does not fall; else stay.
+
+    Where the way to it leads downhill, drift and variances are tried one without the other. An equation that was chosen
+    for its terms is expected to make the data less likely than the best one with all terms; it may fall that far, but
+    hardly farther, for then it is too far away for a quadratic log likelihood.
+    """
+    least = settled.predictions.likelihood + min(_SLACK * expected, 0.0) - SETTLED
+    here = settled.equation
+    drift_alone = replace(proposal, rate=here.rate, floor=here.floor, noise=here.noise)
+    for goal in (proposal, drift_alone, replace(proposal, drift=here.drift)):
+        tried = goal
+        for _ in range(_MOST_HALVINGS + 1):
+            found = predict(series, tried, euler=euler)
+            if found.likelihood > least:  # False if it is no number
+                return Settled(tried, found)
+            tried = _between(here, tried)
     return settled
 
 
-def _improved(settled: Settled, speed: Float64[Array, " dim"], *, euler: bool) -> Equation:
+def _improved(settled: Settled, speed: Float64[Array, " dim"], *, keep_noise: bool) -> Equation:
     """One Gauss-Newton step of all coefficients and the noise."""
     equation, found = settled.equation, settled.predictions
-    drift = _ridge_drift(settled, speed)
-    told = variance_information(found, equation, innovations_after(found, equation, drift))
     level = mean_rate(equation, found)
-    noise = equation.noise if euler else next_noise(equation.noise, *told.noise(10.0 * level))
+    drift = _ridge_drift(settled, np.maximum(speed, level))
+    told = variance_information(found, equation, innovations_after(found, equation, drift))
+    noise = equation.noise if keep_noise else next_noise(equation.noise, *told.noise(10.0 * level))
     data = told.of_rate(noise)
     prior = 1.0 / (_WIDTH * level) ** 2
     rate = np.stack(
@@ -88,9 +117,16 @@ def _improved(settled: Settled, speed: Float64[Array, " dim"], *, euler: bool) -
 
 
 def limited(equation: Equation, found: Predictions, level: Float64[Array, " dim"]) -> Equation:
-    """The equation, its g constant where it would fall too fast on average, and its floor at a share of the mean."""
+    """The equation, its g constant where it would fall too fast on average, and its floor at a share of the mean.
+
+    Under noise of variance v a g below v / h N² cannot be seen in N observations h apart: what it adds to a path in all
+    that time is less than the error of the mean of the observations. Nor does g fall below the share of it that a drift
+    with as many terms as there are observations can explain by chance.
+    """
     new = mean_rate(equation, found)
-    least = level / _FALL
+    by_chance = min(1.0, equation.drift_basis.num_terms / len(found.gaps))
+    unseen = equation.noise / (np.median(found.gaps) * len(found.gaps) ** 2)
+    least = np.maximum(max(1.0 / _FALL, by_chance) * level, unseen)
     rate = equation.rate.copy()
     for c in np.flatnonzero(new < least):
         rate[:, c] = 0.0
@@ -99,8 +135,8 @@ def limited(equation: Equation, found: Predictions, level: Float64[Array, " dim"
 
 
 def mean_rate(equation: Equation, found: Predictions) -> Float64[Array, " dim"]:
-    """Mean of g along the paths."""
-    return equation.rate_basis.field(equation.rate, found.places[0]).mean(axis=0)
+    """Mean of g, where it is at least its floor, along the paths."""
+    return np.maximum(equation.rate_basis.field(equation.rate, found.places[0]), equation.floor).mean(axis=0)
 
 
 def next_noise(
@@ -113,13 +149,11 @@ def next_noise(
     return np.where(mean < _ABSENT * error, fading, present)
 
 
-def _ridge_drift(settled: Settled, speed: Float64[Array, " dim"]) -> Float64[Array, "size dim"]:
-    """(A + P)⁻¹ r with normal priors, as wide as is natural, narrower for steeper terms."""
-    data = drift_information(settled.predictions, settled.equation)
-    degrees = settled.equation.drift_basis.exponents.sum(axis=1)
-    width = _WIDTH * speed[:, None] / _WIDTH ** np.maximum(degrees - 1, 0)
-    parts = zip(data.matrix, data.right, width, strict=True)
-    return np.stack([np.linalg.solve(a + np.diag(w**-2.0), r) for a, r, w in parts], axis=1)
+def _ridge_drift(settled: Settled, natural: Float64[Array, " dim"]) -> Float64[Array, "size dim"]:
+    """(A + P)⁻¹ r with normal priors, so wide that data decide; all components together."""
+    matrix, right = joint_drift_information(settled.predictions, settled.equation)
+    prior = np.repeat((_WIDTH * natural) ** -2.0, len(settled.equation.drift))
+    return np.linalg.solve(matrix + np.diag(prior), right).reshape(len(natural), -1).T
 
 
 def _between(one: Equation, other: Equation) -> Equation:

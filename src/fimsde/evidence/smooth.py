@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import logsumexp
 
+from fimsde.distributions import logsumexp
 from fimsde.evidence import smooth_kernels
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.information import Information
@@ -86,15 +86,15 @@ def _without_polynomial(
 def _process(
     part: _Reduced, root: Float64[Array, "nodes columns"], width: float
 ) -> tuple[float, Float64[Array, " nodes"]]:
-    """Log evidence and posterior mean of the process at the nodes, averaged over sizes."""
-    matrix, right = root.T @ part.matrix @ root, root.T @ part.right
-    values, means = np.empty(len(SIZES)), np.empty((len(SIZES), len(right)))
-    for s, size in enumerate(SIZES):
-        scale = (size * width) ** 2
-        total = scale * matrix
-        total[np.diag_indices(len(total))] += 1.0
-        factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
-        means[s] = scale * cho_solve(factor, right, check_finite=False)
-        values[s] = 0.5 * right @ means[s] - np.log(np.diag(factor[0])).sum()
-    weights = np.exp(values - logsumexp(values))
-    return float(part.constant + logsumexp(values) - np.log(len(SIZES))), root @ (weights @ means)
+    """Log evidence and posterior mean of the process at the nodes, averaged over sizes.
+
+    In the eigenvectors of the information the posteriors of all sizes are diagonal.
+    """
+    told, vectors = np.linalg.eigh(root.T @ part.matrix @ root)
+    right = vectors.T @ (root.T @ part.right)
+    scale = (np.array(SIZES)[:, None] * width) ** 2
+    spread = scale / (1.0 + scale * np.maximum(told, 0.0))  # (sizes, columns): posterior variances
+    values = 0.5 * (right**2 * spread + np.log(spread / scale)).sum(axis=1)
+    total = float(logsumexp(values))
+    mean = vectors @ (np.exp(values - total) @ (spread * right))
+    return part.constant + total - np.log(len(SIZES)), root @ mean

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from fimsde.bank import monomials
 from fimsde.bank.origin import search_origin
 from fimsde.bank.subset_kernels import average_at_places
+from fimsde.distributions import logsumexp
 from fimsde.evidence.information import Information
 from fimsde.shapes import Array, Float64
 
@@ -78,7 +78,7 @@ def sparse_posteriors(
     data: Information,
     degree: int,
     priors: Sequence[SparsePrior],
-    width: Float64[Array, " dim"],
+    widths: Float64[Array, "widths dim"],
     scales: Sequence[float],
     origin: Float64[Array, " dim"] | None,
     otherwise: Float64[Array, " dim"],
@@ -92,7 +92,7 @@ def sparse_posteriors(
         data: The quadratic log likelihood of the coefficients of a polynomial.
         degree: Its degree.
         priors: What was believed before; the first one has all terms that others have.
-        width: Natural size of the coefficients that are there, per component.
+        widths: Natural sizes of the coefficients that are there, per component; all equally likely.
         scales: Sizes of the equation, in standard deviations of the data, all equally likely: where data reach a small
             part of what an equation describes, its higher terms hardly matter.
         origin: The place around which the polynomial is sparse; None: unknown.
@@ -105,7 +105,8 @@ def sparse_posteriors(
     odds = (shares / (1.0 - shares))[:, None] * allowed
     absent = np.log1p(-shares) * allowed.sum(axis=1)  # log probability that no term is there
     steepness = np.array(scales)[:, None] ** (2 * np.maximum(degrees - 1, 0))
-    slabs = steepness[:, None, :] / np.maximum(width[:, None] ** 2, _NARROWEST)
+    precision = 1.0 / np.maximum(widths[:, None, :, None] ** 2, _NARROWEST)
+    slabs = (steepness[:, None, :] * precision).reshape(-1, dim, len(degrees))
     shifts = monomials.shift_terms(dim, degree)
     visited: list[Float64[Array, "places dim"]] = []
 
@@ -119,11 +120,11 @@ def sparse_posteriors(
         total = _of_all(evidence, otherwise).sum(axis=-1)
         return total[..., None], np.concatenate([found, evidence[..., None]], axis=-1)
 
-    scores, found, num_places = search_origin(average, dim, len(scales), origin, first_look=degree > 2)
+    scores, found, num_places = search_origin(average, dim, len(slabs), origin, first_look=degree > 2)
     evidence, averages = found[..., -1], found[..., :-1]
     of_all = _of_all(evidence, otherwise)
     others = scores - of_all  # (places, scales, dim): what the place is worth to the others
-    joint = (others - _mass(others, num_places * len(scales)))[:, :, None] + evidence
+    joint = (others - _mass(others, num_places * len(slabs)))[:, :, None] + evidence
     total = logsumexp(joint, axis=(0, 1))
     share = np.exp(joint - np.where(np.isfinite(total), total, 0.0))  # zero for a prior that the data exclude
     places = np.concatenate(visited)[-len(scores) :]  # a first look comes before

@@ -76,10 +76,17 @@ def _clear(target: Path) -> None:
 
 def _claim(work: Path, target: Path, is_folder: bool) -> int:
     for _ in range(_ATTEMPTS):
-        lock = _lock(work, is_new=_make(work, is_folder))
-        if lock is not None and is_folder:
-            _empty(work)
-            mark(work)
+        is_new = _make(work, is_folder)
+        try:
+            lock = _lock(work, is_new=is_new)
+            if lock is not None and is_folder:
+                _empty(work)
+                mark(work)
+        except KeyboardInterrupt:
+            if is_new:
+                with suppress(OSError):
+                    _remove(work)
+            raise
         if lock is not None:
             return lock
         if os.path.lexists(work):

@@ -26,5 +26,7 @@ def no_place(folder: Path, option: str = "", error: OSError | None = None) -> Ou
     advice = f"Choose another place ({option})." if option else "Choose another place."
     if folder.exists() and not folder.is_dir():
         return OutputError(f"{str(folder)!r} is a file; expected a folder. {advice}")
-    reason = "the folder is missing or read-only" if error is None else error.strerror
+    if not folder.exists() and error is None:
+        return OutputError(f"there is no folder {str(folder)!r} to write into. Make it first, or choose another place.")
+    reason = "the folder is read-only" if error is None else error.strerror
     return OutputError(f"cannot write into {str(folder)!r}: {reason}. {advice}")

@@ -59,6 +59,10 @@ def _value(kind: Any, value: Any, name: str) -> Any:
         if value not in get_args(kind):
             raise ConfigError(f"{name} is {short(value)}; expected one of {', '.join(get_args(kind))}.")
         return value
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {short(value)}; expected true or false.")
+        return value
     if kind is str:
         if not isinstance(value, str):
             raise ConfigError(f"{name} is {short(value)}; expected text.")

@@ -27,6 +27,7 @@ _NODES = ((1100, 4300, 5000), (1100, 17000, 36000))
 _TABLE_ERROR, _OFTEN_ERROR = (0.01, 0.01), (0.03, 0.1)
 _LARGEST = 1e12
 _PROBES = 200  # observations at which the table is compared with the equation; by hand
+_QUIET = 2.0  # times the least variance of a step: those below have no noise of their own; by hand
 _MOST_SKEWNESS = 0.9  # of a step; beyond it the quadratic that removes it is no longer steep enough; by hand
 
 
@@ -73,6 +74,15 @@ class Innovations:
         """Whether a step follows the one before it in the same path."""
         return np.concatenate([[False], self.path[1:] == self.path[:-1]])
 
+    @property
+    def quiet(self) -> Bool[Array, "n dim"]:
+        """Where the equation has no noise: its variance is the least that the filter grants, and the instrument's less.
+
+        Nothing is known about the size of innovations there.
+        """
+        own = np.diagonal(self.steps.covariance, axis1=1, axis2=2)
+        return (own < _QUIET * self.steps.least * self.dtau[:, None]) & (own > self.noise_std**2)
+
     def standardised(self, innovation: Float64[Array, "n dim"]) -> Float64[Array, "n dim"]:
         """Other innovations of the same steps in the place of those observed, as `values`."""
         return _without_skewness(whiten(self.factor, innovation), self.skewness)
@@ -85,7 +95,8 @@ class Innovations:
         """
         moved = drift * self.dtau[:, None, None]
         arrays = (self.steps.matrix, self.factor, self.steps.covariance, self.noise_std**2)
-        return kalman_kernels.respond(self.path_starts, *arrays, np.ascontiguousarray(moved))
+        found = kalman_kernels.respond(self.path_starts, *arrays, np.ascontiguousarray(moved))
+        return np.nan_to_num(found, posinf=0.0, neginf=0.0)  # an equation that explodes responds to nothing
 
 
 def step_rows(obs: Observations) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
@@ -149,7 +160,7 @@ def run_filter(
         noise_std=noise_std,
         factor=factor,
         skewness=skewness,
-        steps=replace(flow, covariance=covariance, third=flow.third * factors**3),
+        steps=replace(flow, covariance=covariance, third=flow.third * factors**3, least=flow.least * factors**2),
         path_starts=obs.path_starts,
     )
 

@@ -26,6 +26,14 @@ def factor(matrix, lower):
 
 
 @njit(cache=True)
+def symmetrise(matrix):
+    """The mean of a matrix and its transpose, in place: what rounding adds to the difference would grow with chaos."""
+    for i in range(len(matrix)):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i] = 0.5 * (matrix[i, j] + matrix[j, i])
+
+
+@njit(cache=True)
 def run(y, path_starts, start, ahead, matrix, covariance, noise_var, innovation, white, factors, mean, variance):
     """Fill innovations, whitened ones, their factors, filtered means and variances; the log-likelihood of each step.
 
@@ -85,6 +93,7 @@ def run(y, path_starts, start, ahead, matrix, covariance, noise_var, innovation,
                     m[i] += gain[k, i] * z[k]
                     for j in range(dim):
                         p[i, j] -= gain[k, i] * gain[k, j]
+            symmetrise(p)
             for i in range(dim):
                 if noise_var[i] == 0.0:
                     m[i] = y[row, i]
@@ -150,6 +159,7 @@ def respond(path_starts, matrix, factors, covariance, noise_var, inputs):
                 for j in range(dim):
                     for k in range(dim):
                         p[i, j] -= gain[k, i] * gain[k, j]
+            symmetrise(p)
             for i in range(dim):
                 if noise_var[i] == 0.0:
                     for j in range(dim):

@@ -10,8 +10,9 @@ innovations show it: they are then correlated negatively.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
+from fimsde import distributions as stats
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.filter.flow import Flow
@@ -114,7 +115,8 @@ def neighbour_noise(found: Innovations) -> tuple[Float64[Array, " dim"], Float64
 
 def _sizes(found: Innovations) -> Float64[Array, " dim"]:
     """Root mean squares of the innovations: the most likely factors where there is no measurement noise."""
-    size = np.sqrt(np.mean(found.plain**2, axis=0))
+    loud = ~found.quiet
+    size = np.sqrt((found.plain**2 * loud).sum(axis=0) / np.maximum(loud.sum(axis=0), 1))
     return np.clip(np.where(size > 0, size, 1.0), 1 / _MOST_FACTOR, _MOST_FACTOR)
 
 
@@ -160,5 +162,4 @@ def _beginning(obs: Observations, flow: Flow) -> tuple[Observations, Flow]:
     kept = kept[kept > 1] if (kept > 1).any() else kept[:1]
     rows = [np.arange(start, start + num) for start, num in zip(obs.path_starts, kept, strict=False)]
     num = int(sum(len(r) - 1 for r in rows))
-    parts = (flow.start, flow.ahead, flow.matrix, flow.covariance, flow.third)
-    return obs.as_paths(rows), Flow(*(part[:num] for part in parts))
+    return obs.as_paths(rows), flow.rows(np.arange(num))

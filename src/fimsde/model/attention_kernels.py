@@ -87,7 +87,7 @@ def _move_base(scores, peaks, base, total, read, row, dim):
         if peak > _COMFORT or (total[i] == 0 and peak < -_COMFORT):
             for j in range(r * BLOCK, (r + 1) * BLOCK):
                 scores[j] -= peak
-            shrink = _exp2(-peak)
+            shrink = _exp2(min(-peak, np.float32(0)))  # a peak below zero: nothing was summed before
             for c in range(i * dim, (i + 1) * dim):
                 read[c] *= shrink
             total[i] *= shrink

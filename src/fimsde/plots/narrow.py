@@ -42,7 +42,9 @@ def make_narrow(figure: Figure) -> None:
         legend.remove()
         figure.legend(handles, words, loc="outside lower center", ncols=_COLUMNS)
     if len(panels) < len(figure.axes):  # beside bars of colours the layout settles when it is computed again
-        figure.draw_without_rendering()
+        layout = figure.get_layout_engine()
+        assert layout is not None, "figures of this package have one"
+        layout.execute(figure)
 
 
 def _panels(figure: Figure) -> list[Axes]:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 Progress = Callable[[str], None]
 STEPS = ("data", "fixed points", "density", "simulation", "verdicts", "equation")
 BRIEF = ("data", "fixed points", "verdicts", "equation")  # what neither draws nor simulates long
+_KNOWN = 0.5  # share of the posterior that must have a relaxation time for it to be told
 _LEFT_OUT = "left out: no report was asked for"
 _PARTS = ("points", "density", "replay", "checks", "equation")  # that may be impossible to compute
 
@@ -131,11 +132,18 @@ class Findings:
 
 
 def relaxation_time(points: Sequence[FixedPoint] | str) -> float | None:
-    """1 / |Re λ| of the slowest direction back to a stable equilibrium with data nearby; None without one."""
+    """1 / |Re λ| of the slowest direction back to a stable equilibrium with data nearby.
+
+    None without one, and if less than half of the posterior has such a time.
+    """
     if isinstance(points, str):
         return None
-    slowest = [float(p.eigenvalues.real.max()) for p in points if p.inside and p.is_stable]
-    return -1 / max(slowest) if slowest and math.isfinite(max(slowest)) else None
+    stable = [p for p in points if p.inside and p.is_stable]
+    slowest = max(stable, key=lambda p: float(p.eigenvalues.real.max()), default=None)
+    if slowest is None or (slowest.error is not None and slowest.error.relaxation_time.known < _KNOWN):
+        return None
+    rate = -float(slowest.eigenvalues.real.max())
+    return 1 / rate if math.isfinite(rate) else None
 
 
 def find(result: Result, seed: int = 0, progress: Progress | None = None, *, parts: Sequence[str] = STEPS) -> Findings:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fimsde.analysis import formula
 from fimsde.analysis.equation import Equation
-from fimsde.analysis.formula import digits_of, plain_number, text_factors
+from fimsde.analysis.formula import bare, digits_of, plain_number, text_factors
 from fimsde.analysis.naming import on_one_line
 from fimsde.analysis.polynomials import Polynomials
 from fimsde.analysis.remarks import left_out
@@ -58,7 +58,7 @@ def _groups(equation: Equation, component: int, errors: bool) -> tuple[tuple[Pie
         drift = _enclosed("[", drift, "]") if errors else _enclosed("(", drift, ")")
     wiener = [Piece(" dW"), *([Piece(str(component + 1), "index")] if equation.dim > 1 else [])]
     if len(g) == 1 and len(g[0]) == 1:  # a number: the brackets of the root are enough
-        g = [(Piece(g[0][0].text.removeprefix("(").removesuffix(")")),)]
+        g = [(Piece(bare(g[0][0].text)),)]
     g = _enclosed("+ \N{SQUARE ROOT}(", g, ")")
     left = (Piece("d"), _name(equation.names[component]), Piece(" ="))
     return (left, *drift[:-1], (*drift[-1], Piece(" dt")), *g[:-1], (*g[-1], *wiener))

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from fimsde import plots
 from fimsde._version import __version__
 from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.band import band_size
 from fimsde.analysis.check import Verdict
-from fimsde.analysis.draws import LEVEL, NUM_DRAWS
+from fimsde.analysis.draws import NUM_DRAWS
 from fimsde.analysis.equation import Equation
-from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.remarks import little_drift, open_terms
 from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
@@ -23,13 +20,13 @@ from fimsde.plots.narrow import is_wide, make_narrow
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.answer import answer_of
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
+from fimsde.report.classes import classes
 from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import formula_block, left_out_text, terms
+from fimsde.report.points import fixed_points
 from fimsde.results.result import Result
-from fimsde.shapes import Array, Float64
 
 _DIGITS = 4  # of numbers in tables; by hand: readable
-_NO_BREAK, _MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
 _CITATION = """\
 Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \
 Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
@@ -80,6 +77,8 @@ def fields(result: Result, bands: BandSettings, truth: SDE | None = None) -> Sec
                 "posterior, that is of what the data leave possible under all hypotheses."
             )
         )
+    elif has_band(result):
+        blocks.append(Paragraph("Bands were not asked for."))
     else:
         blocks.append(Note("caution", "This equation was not fitted to the data, so there are no bands."))
     blocks += _figures(("drift and diffusion", lambda: plots.plot(result, "fields", bands=bands, truth=truth)))
@@ -110,7 +109,7 @@ def _smaller(result: Result) -> str:
 
 def landscape(found: Findings) -> Section:
     """Fixed points, potential, stationary density."""
-    result, blocks = found.result, [_fixed_points(found)]
+    result, blocks = found.result, [fixed_points(found)]
     if found.agreement is not None:
         blocks.append(_agreement(found.agreement))
     if (cycle := found.cycle) is not None:
@@ -203,6 +202,7 @@ def equation(found: Findings) -> Section:
         *([Code(text, "Terms that were left out, with 95 % intervals")] if (text := left_out_text(formula)) else []),
         Code(formula.latex(), "LaTeX"),
         Code(formula.code(), "Python code"),
+        *classes(found.result),
     ]
     return Section("equation", "Equation", tuple(blocks))
 
@@ -234,36 +234,22 @@ def reproducibility(found: Findings, bands: BandSettings) -> Section:
         ("weights, SHA-256", weights_hash(found.result) or "no weights"),
         ("data, SHA-256", data_hash(found.observations)),
         ("seed", str(found.seed)),
-        ("bands", f"{bands.resamples} resamples, level {bands.level:g}, seed {bands.seed}"),
+        ("bands", _about_bands(found.result, bands)),
         *versions().items(),
     ]
     return Section("reproducibility", "Reproducibility", (properties(*rows),))
 
 
+def _about_bands(result: Result, bands: BandSettings) -> str:
+    if not (has_band(result) and bands.resamples):
+        return "none"
+    made_of = f"{bands.resamples} resamples" if is_bootstrapped(result) else f"{NUM_DRAWS} draws from the posterior"
+    return f"{made_of}, level {bands.level:g}, seed {bands.seed}"
+
+
 def citation() -> Section:
     """How to cite."""
     return Section("citation", "Citation", (Code(_CITATION.format(version=__version__)),))
-
-
-def _fixed_points(found: Findings) -> Block:
-    if isinstance(points := found.points, str):
-        return Note("caution", points)
-    if not points:
-        return Paragraph("The drift vanishes nowhere in the range of the data: no fixed point.")
-    head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
-    low, high = found.observations.box()
-    rows = [_point(p, high - low) for p in points]
-    if all(p.error is not None for p in points):
-        head = (*head, f"where ({LEVEL:.0%})", "probability")
-        rows = [(*row, *_error(p, high - low)) for row, p in zip(rows, points, strict=True)]
-    if (agreement := found.agreement) is not None:
-        head = (*head, "in the formula")
-        partners = [agreement.in_formula(k) for k in range(len(points))]
-        rows = [
-            (*row, "no" if p is None else f"at {', '.join(place(p.x, high - low))}")
-            for row, p in zip(rows, partners, strict=True)
-        ]
-    return table(head, rows, "States at which the drift vanishes.")
 
 
 def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
@@ -280,30 +266,6 @@ def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
         except FimsdeError as error:
             blocks.append(Note("caution", str(error)))
     return blocks
-
-
-def _point(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, ...]:
-    return (
-        *place(point.x, width),
-        point.kind,
-        ", ".join(_complex(e) for e in point.eigenvalues),
-        "yes" if point.inside else "no",
-    )
-
-
-def _error(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, str]:
-    """Between which states draws of the posterior have the point, and how many of them have it."""
-    assert point.error is not None, "asked for by the caller"
-    if point.error.probability == 0:
-        return "in no draw", "0 %"
-    ends = (place(np.atleast_1d(end), width) for end in (point.error.x.low, point.error.x.high))
-    return "; ".join(f"{low} to {high}" for low, high in zip(*ends, strict=True)), f"{point.error.probability:.0%}"
-
-
-def _complex(number: complex) -> str:
-    if abs(number.imag) < 1e-9 * max(abs(number), 1e-300):
-        return f"{number.real:.3g}"
-    return f"{number.real:.3g}{_NO_BREAK}{'+' if number.imag > 0 else _MINUS}{_NO_BREAK}{abs(number.imag):.3g}i"
 
 
 def _sentence(text: str) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.evidence import estimate as evidence
 from fimsde.evidence.estimate import PosteriorSDE, Settings
+from fimsde.evidence.infer import MOST_COMPONENTS
 from fimsde.results.result import Refit, Result
 from fimsde.shapes import Array, Float
 
@@ -77,12 +78,21 @@ def estimate(
     """
     data = read(observations)
     if model is None:
+        _check_size(data)
         return of_evidence(evidence.fit(data, Settings(_to_origin(origin))), data)
     from fimsde import estimation  # needs torch
 
     chosen = None if model == WEIGHTS else model
     place = None if isinstance(origin, str) else origin
     return of_estimate(estimation.estimate_sde(data, chosen, origin=place), data)
+
+
+def _check_size(data: Observations) -> None:
+    if data.dim > MOST_COMPONENTS:
+        raise InvalidObservationsError(
+            f"the state has {data.dim} components; at most {MOST_COMPONENTS} are estimated together. Name some of them "
+            "(values=). If the columns are paths of one quantity, read them as paths (layout='wide', with time=)."
+        )
 
 
 def _to_origin(

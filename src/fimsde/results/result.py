@@ -2,26 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import fimsde  # verbs that draw or write are in its table of names imported on first use
-from fimsde.analysis import density, exit_time, fixed_points, potential, readout
+from fimsde.analysis import readout
 from fimsde.analysis.band import Redraws
-from fimsde.analysis.box import WIDEN, Box, checked, to_box, to_open_box, to_walls, warn_outside
-from fimsde.analysis.cells import BoxCells, make_cells
-from fimsde.analysis.current import ProbabilityCurrent, entropy_production, probability_current
-from fimsde.analysis.density import StationaryDensity, stationary_mass
+from fimsde.analysis.box import WIDEN, Box, checked, to_box, warn_outside
 from fimsde.analysis.draws import NUM_DRAWS
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.equation_draws import with_intervals
-from fimsde.analysis.exit_time import ExitTime, SimulatedExit
-from fimsde.analysis.fixed_point_draws import with_errors
-from fimsde.analysis.fixed_points import FixedPoint
-from fimsde.analysis.potential import Potential, QuasiPotential, drawn_potentials
 from fimsde.data.grid import nodes_per_axis, regular_grid
 from fimsde.data.normalise import Normaliser, fit_normaliser
 from fimsde.data.observations import Observations
@@ -33,8 +26,8 @@ from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
 from fimsde.results.forecasts import Forecasts
 from fimsde.results.judged import Judged
+from fimsde.results.landscape import Landscape
 from fimsde.results.posterior import Draw, Locations
-from fimsde.results.uncertain import Uncertain
 from fimsde.shapes import Array, Bool, Float, Float64
 from fimsde.simulate import Paths, simulate
 from fimsde.tabulate import MAX_NODES, TabulatedSDE, tabulate
@@ -49,7 +42,7 @@ _NODES, _MOST_NODES, _ALONE = 3500, 41, 401
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Uncertain, Judged, Forecasts):
+class Result(Landscape, Judged, Forecasts):
     """An equation dx = f(x) dt + S(x) dW (Ito) with what is known about where it came from.
 
     `drift` is f, `diffusion` the square root of the diagonal of S S', `correlation` the correlation of the noise.
@@ -172,7 +165,7 @@ class Result(Uncertain, Judged, Forecasts):
             max_nodes: Give up refining before the table has more nodes than this.
         """
         low, high = to_box(box, self.dim, self.observations, widen=WIDEN)
-        return tabulate(self.sde, low, high, tolerance, max_nodes)
+        return replace(tabulate(self.sde, low, high, tolerance, max_nodes), names=self.names)
 
     def simulate(
         self,
@@ -194,118 +187,8 @@ class Result(Uncertain, Judged, Forecasts):
             dt: In place of `substeps`: the longest step allowed.
             seed: Seed of the noise.
         """
-        return simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
-
-    def fixed_points(self, box: Box | None = None) -> tuple[FixedPoint, ...]:
-        """States at which the drift vanishes, with their stability; with a posterior, also how sure that is (`.error`).
-
-        Args:
-            box: Lower and upper corner of where to look; by default those of the data.
-        """
-        low, high = to_box(box, self.dim, self.observations)
-        found = fixed_points.find(self, low, high, self.inside)
-        return with_errors(found, self._draws("posterior", NUM_DRAWS, 0), low, high) if self.has_posterior else found
-
-    def stationary_density(self, box: Box | None = None, num_cells: int | None = None) -> StationaryDensity:
-        """Where paths spend their time in the long run, beside the histogram of the data. One or two dimensions.
-
-        Args:
-            box: Reflecting walls; by default around the data, a tenth of their range away.
-            num_cells: Per axis; 400 in one dimension and 100 in two by default.
-        """
-        cells = self._cells(box, num_cells)
-        inside = None if self.observations is None else self.inside(cells.centres())
-        found = density.stationary_density(self, cells, self.observations, inside)
-        shape, volume = (cells.num,) * cells.dim, float(np.prod(cells.width))
-        return replace(
-            found, drawn=self._solved(lambda sde: stationary_mass(sde, cells).reshape(shape) / volume, shape)
-        )
-
-    def potential(self, box: Box | None = None, num: int = 801) -> Potential:
-        """Drift potential -∫ f dx and effective potential ln g - ∫ 2 f / g dx of an equation in one dimension.
-
-        Args:
-            box: From where to where; by default the range of the data.
-            num: Nodes.
-        """
-        low, high = to_box(box, self.dim, self.observations)
-        found = potential.potential(self, float(low[0]), float(high[0]), num)
-        if not self.has_posterior:
-            return found
-        return replace(found, drawn=cache(partial(drawn_potentials, self._draws("posterior", NUM_DRAWS, 0), found.x)))
-
-    def current(self, box: Box | None = None, num_cells: int | None = None) -> ProbabilityCurrent:
-        """Stationary currents and the rate of entropy production, in two dimensions; see `fimsde.analysis.current`.
-
-        Args:
-            box: Reflecting walls; by default around the data, a tenth of their range away.
-            num_cells: Per axis; 100 by default.
-        """
-        cells = self._cells(box, num_cells)
-        found = probability_current(self, cells)
-        return replace(found, drawn=self._solved(lambda sde: np.asarray(entropy_production(sde, cells)), ()))
-
-    def quasi_potential(self, box: Box | None = None, num_cells: int | None = None) -> QuasiPotential:
-        """Minus the logarithm of the stationary density, minimum 0; arguments as for `stationary_density`."""
-        return potential.quasi_potential(self, self._cells(box, num_cells))
-
-    def exit_time(self, box: Box, *, walls: Box | None = None, num_cells: int | None = None) -> ExitTime:
-        """Mean time until a path leaves a box, by the backward equation. One or two dimensions.
-
-        Args:
-            box: Lower and upper corner. An infinite number means that there is no way out on that side.
-            walls: Reflecting walls for infinite sides; by default around the data, a quarter of their range away.
-            num_cells: Per axis; 400 in one dimension and 100 in two by default.
-        """
-        low, high = to_open_box(box, self.dim)
-        inner = to_walls(walls, low, high, self.observations)
-        found = exit_time.exit_time(self, low, high, inner, num_cells)
-        again = self._each(lambda sde: exit_time.exit_time(sde, low, high, inner, num_cells))
-        return replace(found, drawn=again)
-
-    def first_passage(
-        self, start: float, level: float, *, walls: Box | None = None, num_cells: int | None = None
-    ) -> ExitTime:
-        """Mean time until a path from `start` first reaches `level`, in one dimension: `.at(start)` is the number.
-
-        The same as `exit_time` of everything on the side of the start.
-        """
-        if self.dim != 1:
-            raise ConfigError(f"the equation has {self.dim} components; a level is passed in one. See exit_time.")
-        box = (-np.inf, level) if start < level else (level, np.inf)
-        return self.exit_time(box, walls=walls, num_cells=num_cells)
-
-    def simulate_exit(
-        self,
-        x0: float | Float[Array, " dim"],
-        box: Box,
-        *,
-        num_paths: int = 1000,
-        dt: float | None = None,
-        max_time: float | None = None,
-        seed: int = 0,
-    ) -> SimulatedExit:
-        """Exit times of simulated paths, with the standard error of their mean: a check of `exit_time`, or 3-D.
-
-        Args:
-            x0: Start of all paths.
-            box: As for `exit_time`; no walls are needed.
-            num_paths: Number of paths.
-            dt: Step; by default one over which paths move by a fiftieth of the box.
-            max_time: When to stop waiting; by default 50 times what the backward equation says (not in 3-D).
-            seed: Seed of the noise.
-        """
-        low, high = to_open_box(box, self.dim)
-        start = np.atleast_1d(np.array(x0, np.float64))
-        inner = to_walls(None, low, high, self.observations)
-        if max_time is None:
-            if self.dim > 2:
-                raise ConfigError(f"in {self.dim} dimensions the time to wait must be given: pass max_time.")
-            max_time = 50 * float(exit_time.exit_time(self, low, high, inner).at(start[None])[0])
-        corners = np.where(np.isfinite(low), low, inner[0]), np.where(np.isfinite(high), high, inner[1])
-        sde = tabulate(self, *corners) if self.dim <= 2 else self
-        dt = exit_time.suggested_step(sde, *corners) if dt is None else dt
-        return exit_time.simulate_exit(sde, start, low, high, max_time=max_time, dt=dt, num_paths=num_paths, seed=seed)
+        paths = simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+        return replace(paths, names=self.names)
 
     def equation(self, max_degree: int = 3, *, diffusion_degree: int = 2, box: Box | None = None) -> Equation:
         """A formula: sparse polynomials for drift and variance rate, fitted where data are; see `Equation`.
@@ -385,9 +268,6 @@ class Result(Uncertain, Judged, Forecasts):
         transitions = to_transitions(self._data("inside"))
         normaliser = fit_normaliser(transitions)
         return normaliser, fit_support(normaliser.transitions(transitions))
-
-    def _cells(self, box: Box | None, num_cells: int | None) -> BoxCells:
-        return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)
 
     @cached_property
     def _redraws(self) -> Redraws:

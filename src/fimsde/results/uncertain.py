@@ -10,6 +10,7 @@ import numpy as np
 
 from fimsde.analysis.band import Band, Redraws, posterior_band
 from fimsde.analysis.draws import NUM_DRAWS, CorrelatedDraws, Draws, separate
+from fimsde.analysis.second_opinion import SecondOpinion, compare_bands
 from fimsde.data.support import to_locations
 from fimsde.equations.sde import SDE, CorrelatedSDE
 from fimsde.errors import ConfigError, FimsdeError
@@ -25,6 +26,7 @@ class Uncertain:
     """The part of a `Result` that knows what else is possible."""
 
     sde: SDE
+    names: tuple[str, ...]
     method: str
 
     @property
@@ -93,8 +95,22 @@ class Uncertain:
         """
         places = to_locations(x, self.dim)
         if method == "bootstrap" or not (method or self.has_posterior):
-            return self._redraws.band(self, places, level, resamples, seed, simultaneous=simultaneous)
-        return posterior_band(self._draws("posterior", NUM_DRAWS, seed), self, places, level, simultaneous=simultaneous)
+            found = self._redraws.band(self, places, level, resamples, seed, simultaneous=simultaneous)
+        else:
+            draws = self._draws("posterior", NUM_DRAWS, seed)
+            found = posterior_band(draws, self, places, level, simultaneous=simultaneous)
+        return replace(found, names=self.names)
+
+    def second_opinion(self, x: Locations, *, resamples: int = 50, seed: int = 0) -> SecondOpinion:
+        """Whether a bootstrap, which knows no hypotheses, says the same as the posterior; seconds of work.
+
+        Args:
+            x: Locations, where data are.
+            resamples: Of the bootstrap.
+            seed: Of both.
+        """
+        bands = [self.band(x, method=method, resamples=resamples, seed=seed) for method in ("posterior", "bootstrap")]
+        return compare_bands(*bands)
 
     def resampled(self, resamples: int = 50, seed: int = 0, *, for_band: bool = False) -> tuple[SDE | None, ...]:
         """Estimates of redrawn data: draw i depends on (seed, i) alone. Kept.

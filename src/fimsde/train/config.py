@@ -22,6 +22,7 @@ class ContextConfig:
     rule: Literal["paper", "primed"] = "paper"
     fewest: int = 128  # observations in the smallest context
     most: int = 12_800  # paper: bound of the largest one; primed contexts may be as large as the data
+    transitions: int = 0  # paper: contexts are thinned, in time first, to about so many transitions; 0: they are not
     cut_share: float = 0.3  # primed: contexts made shorter in time rather than by leaving out paths
     widen: float = 0.9  # primed: most that half of the locations reach beyond the data, share of the range
     far: float = 8.0  # primed: standard deviations beyond which a location does not count
@@ -30,6 +31,7 @@ class ContextConfig:
 
     def __post_init__(self) -> None:
         check(1 <= self.fewest <= self.most, f"fewest is {self.fewest}, most is {self.most}", "1 <= fewest <= most")
+        check(self.transitions >= 0, f"transitions is {self.transitions}", "a number, or 0 for all")
         for name in ("cut_share", "known_origin", "hidden"):
             check(0 <= getattr(self, name) <= 1, f"{name} is {getattr(self, name):g}", "a share from 0 to 1")
         check(0 <= self.widen < 100, f"widen is {self.widen:g}", "0 to 100")
@@ -72,6 +74,7 @@ class LoopConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     clip: float = 0.0  # largest norm of the gradient; 0: none
     ema_decay: float = 0.0  # of the averaged weights; 0: no averaging
+    ema_part: int = 50  # averages look back over one such part of the steps done, until `ema_decay` is reached
     precision: Literal["float32", "bfloat16"] = "float32"  # bfloat16 acts on hardware that has it, never on a CPU
     non_finite: Literal["skip", "stop"] = "skip"  # steps whose loss or gradient is not finite: left out and counted
     checkpoint_interval: int = 5_000  # steps
@@ -79,7 +82,7 @@ class LoopConfig:
     seed: int = 10  # of weights, batches and dropout
 
     def __post_init__(self) -> None:
-        for name in ("steps", "checkpoint_interval", "log_interval"):
+        for name in ("steps", "ema_part", "checkpoint_interval", "log_interval"):
             check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}", "at least 1")
         check(self.clip >= 0 and isfinite(self.clip), f"clip is {self.clip:g}", "a norm, or 0 for none")
         check(0 <= self.ema_decay < 1, f"ema_decay is {self.ema_decay:g}", "0 (none) to below 1")
@@ -97,6 +100,9 @@ class TrainConfig:
     objective: Objective = "authors"  # reductions of the paper's loss ("authors", "paper"), or the primed one
     batch_size: int = 64  # equations per step, all processes together
     num_queries: int = 32  # locations per equation and step
+    mixed: bool = False  # drawn on the fly: every equation of a batch has its own dimension, setting and context size
+    location_clip: float = 0.0  # weighted square error of a location above which its gradient is held; 0: none
+    start: Literal["published", "local"] = "published"  # random weights; `fimsde.train.pretrain.start` has both
     validation_batches: int = 0  # batches of held-out equations on which every checkpoint is judged; 0: none
     equations: int = 0  # drawn on the fly: how many different ones, read again and again; 0: never the same one twice
     cache_equations: int = 0  # primed: read this many stored contexts again and again; 0: never the same one twice
@@ -106,10 +112,14 @@ class TrainConfig:
         check(1 <= self.batch_size <= 100_000, f"batch_size is {self.batch_size}", "1 to 100000")
         check(1 <= self.num_queries <= 100_000, f"num_queries is {self.num_queries}", "1 to 100000")
         check(self.validation_batches >= 0, f"validation_batches is {self.validation_batches}", "at least 0")
+        clip = self.location_clip
+        check(clip >= 0 and isfinite(clip), f"location_clip is {clip:g}", "a positive number, or 0 for none")
+        check(clip == 0 or self.objective != "primed", f"location_clip is {clip:g}", "0 for the primed objective")
         enough = self.equations >= self.batch_size or not self.equations
         check(enough, f"equations is {self.equations}", f"a batch ({self.batch_size}) or more, or 0 for no bound")
         stored = bool(self.cache_equations or self.dataset)
         check(not (self.equations and stored), f"equations is {self.equations}", "0 where contexts or data are stored")
+        check(not (self.mixed and stored), "mixed is set", "false where contexts or data are stored")
         check(self.cache_equations >= 0, f"cache_equations is {self.cache_equations}", "at least 0")
 
     @staticmethod
@@ -178,10 +188,12 @@ class TrainConfig:
 def _smaller_paper(embed: int, functional_layers: int) -> TrainConfig:
     """The paper's recipe for two cores: prior, loss, normalisation, locations and optimiser are the published ones.
 
-    What differs: width and depth; contexts end at 2048 observations in place of 12 800, still whole paths (up to 15 of
-    128, 3 of 512, 1 of 1024); 16 equations per step, the share of one of the authors' four processes, in place of 64.
-    The learning rate is constant as in the paper, but for hundreds of times fewer steps it is 67 to 200 times larger,
-    in proportion to 1 / width; with it come a warm-up, a bound on the gradient and averaged weights. By hand.
+    What differs: width and depth, and no dropout. Contexts are thinned to 256 transitions: in time, as far as gaps stay
+    within those of the prior, then at random; paths and locations are those of the whole context. 16 equations per
+    step, the share of one of the authors' four processes, each of its own kind. The learning rate is constant as in the
+    paper, but for hundreds of times fewer steps it is 67 to 200 times larger, in proportion to 1 / width; with it come
+    a warm-up, bounds on gradients, weights that start as local averages, and averages over the last tenth of the
+    steps, which stand in for a decay: they can be judged at any step. By hand; docs/scaling.md says what each is for.
     """
     return TrainConfig(
         model=ModelConfig(
@@ -190,18 +202,23 @@ def _smaller_paper(embed: int, functional_layers: int) -> TrainConfig:
             heads=embed // 16,
             feed_forward=4 * embed,
             head_hidden=(embed, embed),
+            dropout=0.0,
         ),
-        contexts=ContextConfig(most=2_048),
+        contexts=ContextConfig(transitions=256),
         loop=LoopConfig(
             steps=6_000,
             optimiser=OptimiserConfig(learning_rate=0.064 / embed),
-            schedule=ScheduleConfig(warm_up=200),
+            schedule=ScheduleConfig(warm_up=100),
             clip=1.0,
             ema_decay=0.998,
+            ema_part=10,
             checkpoint_interval=100,
             log_interval=10,
         ),
         batch_size=16,
+        mixed=True,
+        location_clip=2.0,
+        start="local",
         validation_batches=32,
     )
 

@@ -179,7 +179,7 @@ def _train_step(
     is_finite = bool(np.isfinite(loss)) and bool(torch.isfinite(norm))
     if is_finite:
         state.optimiser.step()
-        _average(state, config.ema_decay)
+        _average(state, config.ema_decay, config.ema_part)
     elif config.non_finite == "stop":
         raise FimsdeError(
             f"step {state.step}: the loss is {loss:g} and the norm of its gradient {float(norm):g}. Lower the learning "
@@ -195,10 +195,10 @@ def _train_step(
 
 
 @torch.no_grad()
-def _average(state: State, decay: float) -> None:
-    """Exponential averages; early on over fewer steps, so that random weights are forgotten."""
+def _average(state: State, decay: float, part: int) -> None:
+    """Exponential averages; early on over a part of the steps done, so that random weights are forgotten."""
     done = state.step - state.skipped + 1
-    weight = 1 - min(decay, done / (done + 50))
+    weight = 1 - min(decay, done / (done + part))
     weights = state.model.state_dict()
     for name, average in state.ema.items():
         average.lerp_(weights[name], weight)

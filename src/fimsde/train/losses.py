@@ -73,18 +73,24 @@ def supervised_loss(
     target_diffusion: Float[Tensor, "batch queries max_dim"],
     dims: Bool[Tensor, "batch max_dim"],
     reduction: Reduction = "authors",
+    location_clip: float = 0.0,
 ) -> SupervisedLoss:
     """Squared errors of drift and diffusion at given locations, weighted by exp(-U), plus U.
 
     "authors" sums over locations and takes the mean over components and batch; "paper" sums over components and
     takes the mean over locations and batch. Padded components have no influence.
+
+    With `location_clip` c the value stays, but where a weighted error exceeds c, its gradient is multiplied by c over
+    it: a few enormous fields, of which U knows nothing yet, do not decide a step.
     """
     weight = torch.exp(-log_variance)
-    per_location = (
-        weight * _squared_error(drift, target_drift, dims[:, None], reduction),
-        weight * _squared_error(diffusion, target_diffusion, dims[:, None], reduction),
-        log_variance,
-    )
+    of_drift = weight * _squared_error(drift, target_drift, dims[:, None], reduction)
+    of_diffusion = weight * _squared_error(diffusion, target_diffusion, dims[:, None], reduction)
+    if location_clip:
+        both = (of_drift + of_diffusion).detach()
+        share = location_clip / both.clamp(min=location_clip)
+        of_drift, of_diffusion = (_with_gradient(part, share) for part in (of_drift, of_diffusion))
+    per_location = (of_drift, of_diffusion, log_variance)
     parts = [part.sum(dim=1).mean() if reduction == "authors" else part.mean() for part in per_location]
     return SupervisedLoss(parts[0] + parts[1] + parts[2], *parts)
 
@@ -147,6 +153,13 @@ def simulation_errors(
     ends = rollout(model, context, start, dt, noise, steps.dims)[..., substeps::substeps, :]
     errors = _squared_error(ends.flatten(1, 2), target.flatten(1, 2), _scored(valid, steps.dims), "authors")
     return errors.unflatten(1, valid.shape[1:])
+
+
+def _with_gradient(
+    value: Float[Tensor, "batch queries"], share: Float[Tensor, "batch queries"]
+) -> Float[Tensor, "batch queries"]:
+    """The same numbers, with a share of their gradient."""
+    return share * value + ((1 - share) * value).detach()
 
 
 def _squared_error(

@@ -6,20 +6,29 @@ from functools import cached_property
 
 import numpy as np
 from scipy import linalg
+from scipy.spatial import cKDTree
 
 from fimsde.analysis.diagnosis.sizes import Sizes, find_sizes
-from fimsde.analysis.replay import Replay, replay_on
+from fimsde.analysis.replay import Replay, beginning, replay_on
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, correlated_noise, fields
-from fimsde.filter.kalman import Innovations, flow_around, run_filter
+from fimsde.filter.flow import Flow
+from fimsde.filter.kalman import Innovations, flow_around, run_filter, step_rows
 from fimsde.filter.noise import FittedNoise, fit_noise
 from fimsde.shapes import Array, Bool, Float64
 from fimsde.simulate import euler_step
+from fimsde.tabulate import TabulatedSDE
 
 _DRAWN = 20_000  # innovations drawn from the equation itself, about; by hand: four times as many as 5000 observed
 _TRIFLE = 0.01  # of the steps of the mean: innovations below it are errors of the fit that nobody sees; by hand
 _UNSEEN = 1e-3  # of the spread of the state, likewise; a step of noise is larger unless there are a million in a memory
+_KEPT = 3.0  # deviations from which innovations are kept even where the equation has no noise; by hand
 _SUBSTEPS = 8  # Euler steps per gap behind them; by hand: an eighth of the error of one
+_PAUSE = 20.0  # typical gaps; by hand: longer ones are no steps of a simulation
+_SLOW = 400  # points of a path that are replayed where steps are slow; by hand: bounds seconds
+_MANY = (
+    2000  # steps from which the linearised equation is read at the nearest of them; by hand: a tenth of a spread off
+)
 _PAST = 5  # innovations by which one is predicted; by hand
 REPLICATES = 20  # data sets drawn from the equation: those that are shown beside the data
 
@@ -64,7 +73,14 @@ class Case:
     @cached_property
     def played(self) -> Replay:
         """Data sets simulated from the equation, on the grid of the data and with their noise."""
-        return replay_on(self.draws or self.sde, self.observations, self.noise.std, REPLICATES, self.seed)
+        return self.replayed(0)
+
+    def replayed(self, batch: int) -> Replay:
+        """The same with other random numbers, for every number of a batch."""
+        seed, obs = self.seed + 1000 * batch, without_pauses(self.observations)
+        if not isinstance(self.sde, TabulatedSDE):  # every step takes a while
+            obs = beginning(obs, _SLOW, obs.num_points)
+        return replay_on(self.draws or self.sde, obs, self.noise.std, REPLICATES, seed)
 
     @cached_property
     def redrawn(self) -> tuple[Innovations, ...]:
@@ -73,11 +89,20 @@ class Case:
         for values in self.played.values:
             if np.isfinite(values).all():
                 obs = replace(self.played.observed, values=values)
-                flow = flow_around(self.sde, obs, values)
-                if self.noise.std.any():
-                    flow = flow_around(self.sde, obs, run_filter(flow, obs, self.noise.std).mean)
-                found.append(run_filter(flow, obs, self.noise.std))
+                found.append(without_quiet(run_filter(self._flow_of(obs), obs, self.noise.std), self.seed))
         return tuple(found)
+
+    def _flow_of(self, obs: Observations) -> Flow:
+        """The linearised equation along other data: that of the nearest state of the data, if there are many."""
+        rows, _ = step_rows(obs)
+        if self.played.gap is None or len(rows) < _MANY:
+            flow = flow_around(self.sde, obs, obs.values)
+            return (
+                flow_around(self.sde, obs, run_filter(flow, obs, self.noise.std).mean) if self.noise.std.any() else flow
+            )
+        steps, spread = self.found.steps, np.maximum(self.found.steps.start.std(axis=0), 1e-300)
+        near = cKDTree(steps.start / spread).query(obs.values[rows] / spread)[1]
+        return steps.rows(near)
 
     def corrected(self, statistic: Callable[[Innovations], float], expected: float) -> float:
         """Bartlett's correction: by how much larger than expected a statistic is on data of the equation itself.
@@ -101,7 +126,8 @@ class Case:
         """
         found, rng = self.found, np.random.default_rng([self.seed, 1])
         copies = max(1, _DRAWN // len(self.z))
-        return np.concatenate([found.standardised(self._drawn_innovation(rng)) for _ in range(copies)])
+        rounds = [found.standardised(self._drawn_innovation(rng)) for _ in range(copies)]
+        return np.concatenate([without_quiet(replace(found, values=z), self.seed).values for z in rounds])
 
     def _drawn_innovation(self, rng: np.random.Generator) -> Float64[Array, "n dim"]:
         found = self.found
@@ -180,6 +206,17 @@ def without_memory(z: Float64[Array, " n"], joined: Bool[Array, " n"]) -> Float6
     return z - past @ np.linalg.lstsq(past, z, rcond=None)[0]
 
 
+def without_pauses(obs: Observations) -> Observations:
+    """Paths that begin anew after every long pause: over one, simulations need steps without number."""
+    path = np.repeat(np.arange(obs.num_paths), np.diff(obs.path_starts))
+    gap, joined = np.diff(obs.times), path[1:] == path[:-1]
+    pause = joined & (gap > _PAUSE * np.median(gap[joined])) if joined.any() else joined
+    if not pause.any():
+        return obs
+    pieces = np.split(np.arange(obs.num_points), np.flatnonzero(pause | ~joined) + 1)
+    return obs.as_paths([piece for piece in pieces if len(piece) > 1])
+
+
 def make_case(
     sde: SDE,
     observations: Observations,
@@ -190,10 +227,29 @@ def make_case(
 ) -> Case:
     """Filter with the noise, which is fitted unless it is known."""
     noise = fit_noise(sde, observations, known=noise_std)
-    moved = np.sqrt(np.mean((noise.innovations.steps.ahead - noise.innovations.steps.start) ** 2, axis=0))
-    left = np.sqrt(np.mean((noise.innovations.plain * noise.innovations.std) ** 2, axis=0))
-    exact = (left < _TRIFLE * moved) | (left < _UNSEEN * observations.values.std(axis=0))
-    values = np.where(exact, 0.0, noise.innovations.values)
+    exact = _are_exact(noise.innovations, observations.values.std(axis=0))
+    values = np.where(exact, 0.0, without_quiet(noise.innovations, seed).values)
     sizes = find_sizes(values, noise.innovations.state)
     noise = replace(noise, innovations=replace(noise.innovations, values=values / sizes.factor))
     return Case(sde, observations, noise, inside, seed, tuple(np.flatnonzero(exact).tolist()), sizes, draws)
+
+
+def _are_exact(found: Innovations, spread: Float64[Array, " dim"]) -> Bool[Array, " dim"]:
+    """Components whose steps the drift explains up to a trifle: all of them, or more than half."""
+    moved, left = np.abs(found.steps.ahead - found.steps.start), np.abs(found.plain * found.std)
+    whole_moved, whole_left = (np.sqrt(np.mean(part**2, axis=0)) for part in (moved, left))
+    mostly = np.median(left, axis=0) < _TRIFLE * np.median(moved, axis=0)
+    return mostly | (whole_left < _TRIFLE * whole_moved) | (whole_left < _UNSEEN * spread)
+
+
+def without_quiet(found: Innovations, seed: int) -> Innovations:
+    """Innovations with fresh normal numbers in place of those where the equation has no noise.
+
+    Where the variance rate vanishes, the filter takes it for a thousandth of its mean, so that a right equation leaves
+    innovations near zero. They say nothing about the noise; normal numbers of our own say nothing, either.
+    """
+    quiet = found.quiet & (np.abs(found.values) < _KEPT)
+    if not quiet.any():
+        return found
+    fresh = np.random.default_rng([seed, 3]).standard_normal(found.values.shape)
+    return replace(found, values=np.where(quiet, fresh, found.values))

@@ -9,9 +9,12 @@ _FIT = ("white innovations", "normal innovations", "size of the noise", "simulat
 _TAILS = ("jumps", "heavy tails")
 _TIME = ("season", "trend", "change of regime")
 # what each verdict explains, if it is not good; the first in this order that is not explained itself is the cause
+_MEAN = ("second order", "memory", *_TIME, "paths alike")  # what a wrong drift looks like
+_SIZE = (*_TAILS, "volatility", "correlated noise")  # what a wrong diffusion looks like
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "resolution": ("outliers", "memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
-    "outliers": ("memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
+    "resolution": ("outliers", "prediction", "memory", "volatility", *_TAILS, *_TIME, "paths alike", *_FIT),
+    "outliers": ("prediction", *_MEAN, *_SIZE, *_FIT),
+    "prediction": (*_MEAN, *_SIZE, "sampling interval", *_FIT),
     "season": ("second order", "memory", "volatility", "change of regime", "paths alike", *_TAILS, *_FIT),
     "second order": ("memory", "volatility", "trend", "change of regime", "paths alike", *_TAILS, *_FIT),
     "trend": ("change of regime", "memory", "paths alike", "sampling interval", *_FIT),
@@ -22,25 +25,44 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "heavy tails": _FIT,
     "memory": ("volatility", *_TAILS, "sampling interval", *_FIT),
     "correlated noise": _FIT,
+    "size of the noise": ("white innovations", "normal innovations", "simulated like observed", "extrapolation"),
 }
+_LEAST = 1e-300  # p-values below it are the same
 
 
 def folded(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """Causes first, each followed by what it explains; then what is good, in the order given."""
     by_name = {v.name: v for v in verdicts}
-    because: dict[str, str] = {}
+    because = _by_size(by_name)
     for cause, others in _in_order(by_name):
         if cause in because or cause not in by_name or by_name[cause].status == "good":
             continue
         for other in others:
             if other in by_name and by_name[other].status != "good" and other not in because:
                 because[other] = cause
-    marked = [replace(v, because=because.get(v.name, "")) for v in verdicts]
+    roots = {name: because.get(cause, cause) for name, cause in because.items()}
+    marked = [replace(v, because=roots.get(v.name, "")) for v in verdicts]
     doubts = [v for v in marked if v.status != "good" and not v.because]
     out: list[Verdict] = []
     for root in sorted(doubts, key=lambda v: v.status != "bad"):
         out += [root, *(v for v in marked if v.because == root.name)]
     return (*out, *(v for v in marked if v.status == "good"))
+
+
+def _by_size(by_name: dict[str, Verdict]) -> dict[str, str]:
+    """What a diffusion that is off in some places explains: class verdicts with less evidence than it has itself."""
+    size = by_name.get("size of the noise")
+    if size is None or size.status == "good" or size.p_value is None:
+        return {}
+    evidence = max(size.p_value, _LEAST)
+    found = {}
+    for name in (*_MEAN, *_SIZE):
+        v = by_name.get(name)
+        if v is not None and v.status != "good" and v.p_value is not None:
+            same = name in _SIZE and v.p_value <= _LEAST
+            if evidence < v.p_value or (same and evidence <= _LEAST):
+                found[name] = size.name
+    return found
 
 
 def _in_order(by_name: dict[str, Verdict]) -> list[tuple[str, tuple[str, ...]]]:

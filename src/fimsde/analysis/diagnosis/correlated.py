@@ -6,10 +6,11 @@ dx = f(x) dt + S(x) dW,   (S S')_ij = sigma_i sigma_j rho_ij
 from dataclasses import replace
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
+from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.equations.sde import nearest_correlation
 from fimsde.filter.kalman import run_filter
 from fimsde.shapes import Array, Float64
@@ -33,10 +34,10 @@ def correlated_noise(case: Case) -> Verdict:
     size = float(rho[i, j])
     shown = p < FALSE_ALARM and abs(size) >= _VISIBLE
     names = case.names
-    sentence = f"the noise of different components is independent, p = {p:.2g}."
+    sentence = f"the noise of different components is independent, {chance(p, 2)}."
     advice = wider = ""
     if shown:
-        sentence = f"the noise of {names[i]} and {names[j]} is correlated: {size:.2f}, p = {p:.1g}."
+        sentence = f"the noise of {names[i]} and {names[j]} is correlated: {size:.2f}, {chance(p)}."
         rows = ", ".join("[" + ", ".join(f"{c:.2f}" for c in row) + "]" for row in rho.tolist())
         advice = f"Carry it: result.with_correlation([{rows}]) simulates, predicts and judges with it."
         wider = "dx = f(x) dt + S(x) dW with correlated noise"

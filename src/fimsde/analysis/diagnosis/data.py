@@ -4,6 +4,7 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from fimsde.analysis.diagnosis.case import Case
+from fimsde.analysis.diagnosis.sizes import cells
 from fimsde.analysis.diagnosis.verdict import Status, Verdict
 from fimsde.data.observations import Observations
 from fimsde.filter.kalman import Innovations, flow_around, run_filter
@@ -106,9 +107,11 @@ def wrong_readings(case: Case) -> Int[Array, " rows"]:
 
 
 def _suspects(found: Innovations, far: float = _WRONG) -> Int[Array, " rows"]:
-    """Numbers of observations whose innovation is large against the others, in robust standard deviations."""
+    """Numbers of observations whose innovation is large against others of all, of near and of recent states."""
     rows = np.delete(np.arange(found.path_starts[-1]), found.path_starts[:-1])
-    size = 1.4826 * np.median(np.abs(found.values), axis=0)
+    cell, small = cells(found.state), np.abs(found.values)
+    medians = np.stack([np.median(small[cell == k], axis=0) for k in range(int(cell.max()) + 1)])
+    size = 1.4826 * np.maximum(np.median(small, axis=0), medians[cell])  # noise may live in some places only
     raw = np.abs(found.plain * found.std)
     near = np.stack([median_filter(column, 2 * _AROUND + 1, mode="nearest") for column in raw.T], axis=1)
     large = np.abs(found.values) > far * np.where(size > 0, size, np.inf)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.analysis.diagnosis.case import Case
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.analysis.residuals import Evidence, Residuals, autocorrelation, lagged, memory
 from fimsde.shapes import Array, Float64, Int
 
@@ -51,16 +51,16 @@ def find_memory(case: Case, r: Residuals) -> Memory:
 
 
 def memory_verdict(case: Case, found: Memory) -> Verdict:
-    """The last steps predict the next one."""
+    """The last steps predict the next one: they carry on. Those that pull against each other speak of the fit."""
     p = min(1.0, 2 * found.evidence.p_value)
-    size = abs(found.evidence.size)
+    size = found.evidence.size
     shown = p < FALSE_ALARM and size >= _VISIBLE
     name = case.names[found.evidence.component]
-    sentence = f"given the state, past steps do not predict the next one, p = {p:.2g}."
+    sentence = f"given the state, past steps do not predict the next one, {chance(p, 2)}."
     advice = wider = ""
     if shown:
         sentence = (
-            f"past steps of {name} predict the next one (correlation {found.evidence.size:.2f}, p = {p:.1g}) over a "
+            f"past steps of {name} predict the next one (correlation {found.evidence.size:.2f}, {chance(p)}) over a "
             f"correlation time of {found.time:.3g}."
         )
         advice = (
@@ -84,7 +84,7 @@ def second_order(case: Case, found: Memory) -> Verdict:
     if shown:
         sentence = (
             f"{case.names[j]} moves like a position whose velocity was not recorded: x'' = -{max(damping, 0):.2g} x' - "
-            f"{stiffness:.2g} x + ..., p = {p:.1g}."
+            f"{stiffness:.2g} x + ..., {chance(p)}."
         )
         advice = "Add the velocity as a component (differences of neighbouring positions over their gaps)."
         wider = "dx = v dt, dv = f(x, v) dt + ..."

@@ -6,10 +6,11 @@ dx = (f(x) + a_path) dt + ...
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case, responses, state_terms
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.sizes import unexplained
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Float64, Int
 
@@ -19,6 +20,7 @@ _FEWEST_STEPS = 10  # of a path whose mean square counts; by hand: its law is th
 # standard deviation of the drift between paths, as a share of the root mean square of the drift: less is no matter; by
 # hand. For the noise: standard deviation of its logarithm
 _VISIBLE = 0.1
+_PER_SCORE = 0.85  # ln of a size that moves the mean normal score of sizes by one, near one: by simulation
 
 
 def paths_alike(case: Case) -> Verdict:
@@ -33,10 +35,10 @@ def paths_alike(case: Case) -> Verdict:
     size = share if of_drift else spread
     shown = p < FALSE_ALARM and size >= _VISIBLE
     scores = drift_scores if of_drift else noise_scores
-    sentence = f"paths do not differ by more than chance, p = {p:.2g}."
+    sentence = f"paths do not differ by more than chance, {chance(p, 2)}."
     if shown:
         what = "drift" if of_drift else "noise"
-        sentence = f"paths differ in their {what}: {_which(scores)}; p = {p:.1g}."
+        sentence = f"paths differ in their {what}: {_which(scores)}; {chance(p)}."
     advice = "Estimate the groups apart (fimsde.read with a column less, or chosen paths), or one path at a time."
     wider = "dx = (f(x) + a) dt + ... with an a of each path" if shown and of_drift else ""
     status: Status = "bad" if shown else "good"
@@ -52,7 +54,7 @@ def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], flo
         chi_square, freedom = found.chi_square, float(max(int((found.size > 0).sum()) - 1, 1))
         p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
         if p < FALSE_ALARM:  # the law of short paths, by the equation itself
-            drawn = np.array([_of(again, j) for again in case.redrawn])
+            drawn = freedom * np.array([_of(again, j) for again in case.redrawn])
             p = min(1.0, dim * _chance(chi_square, freedom, drawn))
             chi_square *= freedom / max(float(drawn.mean()), freedom) if len(drawn) else 1.0
         if p <= worst[0]:
@@ -106,8 +108,9 @@ def _within(
 
 
 def _of(found: Innovations, j: int) -> float:
-    """The chi-square of another data set."""
-    return _own_constants(found, j, len(found.path_starts) - 1).chi_square
+    """The chi-square of another data set per degree of freedom; it may have fewer paths."""
+    again = _own_constants(found, j, len(found.path_starts) - 1)
+    return again.chi_square / max(int((again.size > 0).sum()) - 1, 1)
 
 
 def _chance(chi_square: float, freedom: float, drawn: Float64[Array, " replicates"]) -> float:
@@ -124,7 +127,7 @@ def _chance(chi_square: float, freedom: float, drawn: Float64[Array, " replicate
 
 
 def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:
-    """The same for mean squares of innovations."""
+    """The same for sizes of innovations."""
     found, num, dim = case.found, case.observations.num_paths, case.z.shape[1]
     counts = np.bincount(found.path, minlength=num)
     long = counts >= _FEWEST_STEPS
@@ -134,34 +137,24 @@ def _noise_differences(case: Case) -> tuple[float, Float64[Array, " paths"], flo
     for j in range(dim):
         if j in case.exact:
             continue
-        squares = np.minimum(case.z[:, j] ** 2, 25.0)
-        x = (found.state - found.state.mean(axis=0)) / np.maximum(found.state.std(axis=0), 1e-300)
-        known = np.concatenate([np.ones((len(x), 1)), x, x**2, np.abs(x)], axis=1)
-        mean_square = float(squares.mean())  # what the state explains is no difference of paths
-        squares = squares - known @ np.linalg.lstsq(known, squares, rcond=None)[0] + mean_square
-        variance = float(squares.var())
-        mean = _per_path(squares, found.path, num) / np.maximum(counts, 1)
-        common = float(mean[long] @ counts[long] / counts[long].sum())
-        # the logarithm of a mean square is more nearly normal than the mean square
-        z = np.where(
-            long, np.log(np.maximum(mean, 1e-3) / common) * common * np.sqrt(counts / max(variance, 1e-300)), 0
-        )
+        # normal scores of sizes have the same law whatever the tails; what the state explains is no difference of paths
+        ranks = (stats.rankdata(np.abs(case.z[:, j])) - 0.5) / len(case.z)
+        scores = unexplained(stats.norm.ppf(ranks), found.state)
+        total = np.bincount(found.path, scores, num)
+        z = np.where(long, total / np.sqrt(np.maximum(counts, 1) * max(float(scores.var()), 1e-300)), 0.0)
         chi_square, freedom = float(z @ z), int(long.sum()) - 1
         p = min(1.0, dim * float(stats.chi2.sf(chi_square, freedom)))
         if p <= worst[0]:
-            excess = max(chi_square - freedom, 0.0) * variance / common**2 / max(int(counts[long].sum()), 1)
-            worst = (p, z, float(np.sqrt(excess) / 2))
+            excess = max(chi_square - freedom, 0.0) * float(scores.var()) / max(int(counts[long].sum()), 1)
+            worst = (p, z, float(np.sqrt(excess)) * _PER_SCORE)
     return worst
-
-
-def _per_path(values: Float64[Array, " n"], path: Int[Array, " n"], num: int) -> Float64[Array, " paths"]:
-    return np.bincount(path, values, num)
 
 
 def _which(scores: Float64[Array, " paths"]) -> str:
     """The paths that stand out, counted from 1, or the two sides they fall into."""
     apart = np.flatnonzero(np.abs(scores) > stats.norm.isf(FALSE_ALARM / 2 / len(scores)))
     if 0 < len(apart) <= _MOST_NAMED:
-        return "number " + ", ".join(str(k + 1) for k in apart[np.argsort(-np.abs(scores[apart]))]) + " stand out"
+        which = ", ".join(str(k + 1) for k in apart[np.argsort(-np.abs(scores[apart]))])
+        return f"number {which} stands out" if len(apart) == 1 else f"numbers {which} stand out"
     above = int(np.sum(scores > 0))
     return f"{above} lie above the common equation, {len(scores) - above} below"

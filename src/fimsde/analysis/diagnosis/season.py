@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from fimsde.analysis.diagnosis.case import Case, without_memory
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.shapes import Array, Float64, Int
 
 _FEWEST_CYCLES = 3.0  # in the record: of fewer nobody knows that they come back; by hand
@@ -45,9 +45,9 @@ def season(case: Case, found: Season) -> Verdict:
     shown = found.p_value < FALSE_ALARM
     name = case.names[found.component]
     sentence = (
-        f"{name} is driven with a period of {found.period:.4g}: p = {found.p_value:.1g}."
+        f"{name} is driven with a period of {found.period:.4g}: {chance(found.p_value)}."
         if shown
-        else f"no period stands out of the innovations, p = {found.p_value:.2g}."
+        else f"no period stands out of the innovations, {chance(found.p_value, 2)}."
     )
     advice = "Subtract the mean course over the period before estimating, or estimate each part of the period apart."
     wider = "dx = (f(x) + a cos(2πt/T) + b sin(2πt/T)) dt + ... with a period T" if shown else ""

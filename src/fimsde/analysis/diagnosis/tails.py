@@ -8,11 +8,13 @@ dx = f(x) dt + s sigma(x) dW with a volatility s of its own equation
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 from scipy.ndimage import median_filter
 
+from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case, without_memory
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.sizes import unexplained
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.analysis.residuals import Residuals, lagged, non_normality
 from fimsde.shapes import Array, Float64
 
@@ -92,12 +94,12 @@ def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
     raw = np.abs(case.found.plain * case.found.std)[:, found.component]
     step = float(np.median(raw)) * _MEDIAN  # of the steps that are no jumps
     rate = found.share / gap
-    sentence = f"no step is out of line, p = {found.p_value:.2g}."
+    sentence = f"no step is out of line, {chance(found.p_value, 2)}."
     advice = "Take them out (split the paths there), or simulate them on top: their rate and size are known now."
     if shown:
         sentence = (
             f"{name} jumps about {rate:.3g} times per unit of time, by {found.size * step:.3g} (standard deviation): "
-            f"p = {found.p_value:.1g}."
+            f"{chance(found.p_value)}."
         )
     wider = "dx = f(x) dt + σ(x) dW + dJ with a Poisson process J" if shown else ""
     number = rate if shown else 0.0
@@ -111,7 +113,7 @@ def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
     sentence = (
         "steps have the tails of the equation."
         if not shown
-        else f"steps of {name} have heavy tails{law} (excess kurtosis {found.kurtosis:.2g}), p = {found.p_value:.1g}."
+        else f"steps of {name} have heavy tails{law} (excess kurtosis {found.kurtosis:.2g}), {chance(found.p_value)}."
     )
     advice = "Trust drift and typical sizes, not extremes: simulations have fewer large steps than the data."
     wider = "dx = f(x) dt + σ(x) dL with noise L of Student's law" if shown else ""
@@ -122,14 +124,14 @@ def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:
 
 
 def _remembers(case: Case, found: Tails, shown: bool) -> Verdict:
-    sentence = f"sizes of steps do not depend on sizes before, p = {found.volatility_p:.2g}."
+    sentence = f"sizes of steps do not depend on sizes before, {chance(found.volatility_p, 2)}."
     advice = (
         "Quiet and wild times are no property of the state: estimate them apart, or add a volatility as a component."
     )
     if shown:
         sentence = (
             f"the volatility remembers: large steps follow large ones (correlation of sizes {found.volatility:.2f}, "
-            f"p = {found.volatility_p:.1g})."
+            f"{chance(found.volatility_p)})."
         )
     wider = "dx = f(x) dt + s σ(x) dW with a volatility s of its own equation (GARCH)" if shown else ""
     status: Status = "bad" if shown else "good"
@@ -235,13 +237,11 @@ def _volatility(case: Case, r: Residuals, z: Float64[Array, "n dim"] | None = No
     z = case.z if z is None else z
     n, dim = z.shape
     best = (1.0, 0.0)
-    x = (case.found.state - case.found.state.mean(axis=0)) / np.maximum(case.found.state.std(axis=0), 1e-300)
-    known = np.concatenate([np.ones((n, 1)), x, x**2, np.abs(x)], axis=1)
     for j in range(dim):
         if j in case.exact:
             continue
         scores = stats.norm.ppf((stats.rankdata(np.abs(without_memory(z[:, j], r.joined))) - 0.5) / n)
-        scores = scores - known @ np.linalg.lstsq(known, scores, rcond=None)[0]
+        scores = unexplained(scores, case.found.state)
         one = Residuals(scores[:, None], np.ones((n, 1)), r.joined)
         rho, counts = lagged(one, min(max(_LAGS), max(1, n // 10)))
         lags = [k - 1 for k in _LAGS if k <= len(rho)]

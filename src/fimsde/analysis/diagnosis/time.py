@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 from scipy.ndimage import uniform_filter1d
 
+from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case, fit_terms, responses, state_terms
 from fimsde.analysis.diagnosis.season import Season
-from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict
+from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Float64, Int
 
@@ -54,9 +55,9 @@ def trend(case: Case, season: Season) -> Verdict:
     shown = found.p_value < FALSE_ALARM
     name = case.names[found.component]
     sentence = (
-        f"the drift of {name} changes by {found.number:.3g} per unit of time: p = {found.p_value:.1g}."
+        f"the drift of {name} changes by {found.number:.3g} per unit of time: {chance(found.p_value)}."
         if shown
-        else f"the drift does not change steadily with time, p = {found.p_value:.2g}."
+        else f"the drift does not change steadily with time, {chance(found.p_value, 2)}."
     )
     advice = "Subtract the trend (a line, a slow curve) before estimating, or estimate a shorter record."
     wider = "dx = (f(x) + b t) dt + ..." if shown else ""
@@ -84,9 +85,9 @@ def regime(case: Case, remembers: Callable[[Float64[Array, "n dim"]], bool], riv
     shown = p < FALSE_ALARM
     what = "drift" if found is drift else "noise"
     sentence = (
-        f"the {what} of {case.names[found.component]} changes at time {found.number:.4g}: p = {p:.1g}."
+        f"the {what} of {case.names[found.component]} changes at time {found.number:.4g}: {chance(p)}."
         if shown
-        else f"neither drift nor noise changes at some time, p = {p:.2g}."
+        else f"neither drift nor noise changes at some time, {chance(p, 2)}."
     )
     advice = "Split the record there, and estimate both parts."
     wider = "one equation before that time and another one after it" if shown else ""

@@ -105,3 +105,8 @@ def status_of(p_value: float, size: float, visible: float, large: float, level: 
     if p_value >= level or size < visible:
         return "good"
     return "bad" if size >= large else "caution"
+
+
+def chance(p_value: float, digits: int = 1) -> str:
+    """A p-value for a sentence; one below all numbers of the machine is said to be small, not to be zero."""
+    return f"p = {p_value:.{digits}g}" if p_value > 0 else "p < 1e-300"

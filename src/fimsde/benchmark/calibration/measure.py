@@ -1,23 +1,27 @@
 """Intervals of one data set against its truth: coverage, ranks of the truth among draws, and distances (TARP)."""
 
+import math
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
+from scipy.spatial import cKDTree
 
 from fimsde.analysis.band import Band
 from fimsde.benchmark.calibration.data import Known
 from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
-from fimsde.evidence.spread import cell_of, spread_factors
+from fimsde.evidence.estimate import PosteriorSDE
+from fimsde.evidence.spread import spread_of, traits_of
 from fimsde.results.make import fit
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Float64
 
 LEVEL = 0.9
 _KEPT = 16  # of the factors that intervals would need, per data set and field; by hand: the size of result files
+_NEIGHBOURS = 2000  # observations among which neighbours are looked for
 _NODES = 201  # on which exit times are integrated
 
 
@@ -28,12 +32,14 @@ class Measured:
     Attributes:
         drift, diffusion: Share of places and components inside pointwise intervals.
         drift_all, diffusion_all: Share of components whose curve is inside the simultaneous band.
-        drift_needed, diffusion_needed: By which pointwise intervals would have to be wider to reach the truth: some
-            quantiles over places and components.
+        density: Share inside pointwise intervals of drift and diffusion, at the third of the places where data are most
+            rare, the next, and the third where they are densest.
+        needed: By which intervals would have to be wider to reach the truth: some quantiles over places and components
+            for `drift` and `rate`, and for `drift_whole` and `rate_whole` what bands of whole curves would need.
         ranks: Share of draws below the truth: of f and g at a place, of the slope of the drift, of an exit time.
         tarp: Share of draws closer to a random point than the truth is: whole drifts, whole diffusions.
-        cells: Keys of the table of spreads.
-        factors: Of drift and g, by that table.
+        traits: Of the data set, in the table of spreads.
+        factors: By that table.
         milliseconds: CPU time of draws and a band at 200 places.
         failure: Why there is no estimate, or None.
     """
@@ -42,12 +48,12 @@ class Measured:
     diffusion: float | None = None
     drift_all: float | None = None
     diffusion_all: float | None = None
-    drift_needed: tuple[float, ...] = ()
-    diffusion_needed: tuple[float, ...] = ()
+    density: tuple[tuple[float, float], ...] = ()
+    needed: dict[str, tuple[float, ...]] = field(default_factory=dict)
     ranks: dict[str, float] | None = None
     tarp: dict[str, float] | None = None
-    cells: tuple[str, ...] = ()
-    factors: tuple[float, ...] | None = None
+    traits: tuple[str, ...] = ()
+    factors: dict[str, float] = field(default_factory=dict)
     milliseconds: float | None = None
     failure: str | None = None
 
@@ -60,7 +66,9 @@ def measure(known: Known, seed: int, method: str = "evidence") -> Measured:
             result = fit(known.observations, method)
         except (FimsdeError, np.linalg.LinAlgError) as error:
             return Measured(failure=f"{type(error).__name__}: {str(error)[:200]}")
-        inference = result.sde.inference  # type: ignore[attr-defined]
+        sde = result.sde
+        assert isinstance(sde, PosteriorSDE), "calibration is of the posterior"
+        inference, doubts = sde.inference, sde.doubts
         x = known.states[result.inside(known.states)]
         if len(x) < 2:
             return Measured(failure="no place that data support")
@@ -70,19 +78,24 @@ def measure(known: Known, seed: int, method: str = "evidence") -> Measured:
         truth = np.asarray(known.truth.drift(x), float), np.asarray(known.truth.diffusion(x), float)
         pointwise, whole = (result.band(x, level=LEVEL, simultaneous=s) for s in (False, True))
         inside, curves = _inside(pointwise, truth), _inside(whole, truth)
-        needed = [_needed(result, pointwise, truth, k) for k in range(2)]
+        single, whole_curves = (_needed(result, band, truth) for band in (pointwise, whole))
         rng = np.random.default_rng([seed, len(x)])
         return Measured(
             drift=float(inside[0].mean()),
             diffusion=float(inside[1].mean()),
             drift_all=float(curves[0].all(axis=0).mean()),
             diffusion_all=float(curves[1].all(axis=0).mean()),
-            drift_needed=needed[0],
-            diffusion_needed=needed[1],
+            density=_by_density(known, x, inside),
+            needed={
+                "drift": _quantiles(single[0]),
+                "rate": _quantiles(single[1]),
+                "drift_whole": _rounded(whole_curves[0].max(axis=0)),
+                "rate_whole": _rounded(whole_curves[1].max(axis=0)),
+            },
             ranks=_ranks(result, known.truth, x, truth, rng),
             tarp=_tarp(result, x, truth, rng),
-            cells=cell_of(inference).keys,
-            factors=spread_factors(inference),
+            traits=traits_of(inference, doubts),
+            factors=asdict(spread_of(inference, doubts)),
             milliseconds=round(spent, 1),
         )
 
@@ -94,14 +107,52 @@ def _inside(band: Band, truth: tuple[Array, Array]) -> tuple[Array, Array]:
     )
 
 
-def _needed(result: Result, band: Band, truth: tuple[Array, Array], which: int) -> tuple[float, ...]:
-    """Quantiles of |truth - estimate| over the distance from the estimate to the end of the interval on that side."""
-    low, high = ((band.drift_low, band.drift_high), (band.diffusion_low, band.diffusion_high))[which]
-    middle, tiny = result.fields(band.x)[which], np.finfo(np.float64).tiny
-    above = (truth[which] - middle) / np.maximum(high - middle, tiny)
-    below = (middle - truth[which]) / np.maximum(middle - low, tiny)
-    found = np.quantile(np.maximum(above, below), (np.arange(_KEPT) + 0.5) / _KEPT)
-    return tuple(float(f"{value:.4g}") for value in np.minimum(found, 1e6))
+def _by_density(
+    known: Known, x: Float64[Array, "places dim"], inside: tuple[Array, Array]
+) -> tuple[tuple[float, float], ...]:
+    """Coverage in thirds of the places, by the distance to the tenth nearest observation."""
+    values = known.observations.values
+    scale = np.maximum(values.std(axis=0), np.finfo(np.float64).tiny)
+    tree = cKDTree(values[:: max(1, len(values) // _NEIGHBOURS)] / scale)
+    away = tree.query(x / scale, k=min(10, tree.n))[0].reshape(len(x), -1)[:, -1]
+    parts = np.array_split(np.argsort(-away), 3)
+    return tuple((float(inside[0][part].mean()), float(inside[1][part].mean())) for part in parts if len(part))
+
+
+def _needed(result: Result, band: Band, truth: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Distance of the truth over that of the end of the interval on its side, both from the estimate.
+
+    Of g in the coordinate in which draws are spread: log(g / estimate), and straight lines beyond a factor of e.
+    """
+    drift, diffusion = result.fields(band.x)
+    middle = np.maximum(diffusion, np.finfo(np.float64).tiny)
+    low, high, exact = (_straight(end / middle) for end in (band.diffusion_low, band.diffusion_high, truth[1]))
+    return (
+        _ratio(truth[0] - drift, band.drift_low - drift, band.drift_high - drift),
+        _ratio(exact, low, high),
+    )
+
+
+def _straight(ratio: Float64[Array, "places dim"]) -> Float64[Array, "places dim"]:
+    """u with exp(u) = ratio² between -1 and 1, and tangents of exp beyond."""
+    square = ratio**2
+    near = np.clip(square, 1.0 / math.e, math.e)
+    return np.log(near) + (square - near) / near
+
+
+def _ratio(
+    truth: Float64[Array, "places dim"], low: Float64[Array, "places dim"], high: Float64[Array, "places dim"]
+) -> Float64[Array, "places dim"]:
+    tiny = np.finfo(np.float64).tiny
+    return np.minimum(np.maximum(truth / np.maximum(high, tiny), -truth / np.maximum(-low, tiny)), 1e6)
+
+
+def _quantiles(needed: Float64[Array, "places dim"]) -> tuple[float, ...]:
+    return _rounded(np.quantile(needed, (np.arange(_KEPT) + 0.5) / _KEPT))
+
+
+def _rounded(values: Float64[Array, " some"]) -> tuple[float, ...]:
+    return tuple(float(f"{value:.4g}") for value in values)
 
 
 def _ranks(

@@ -39,6 +39,8 @@ def read_rows(out: Path, seed: int) -> dict[Case, Row]:
             record = json.loads(line)
             case = Case(**record["case"])
             found: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record["measured"].items()}
+            found["density"] = tuple(tuple(pair) for pair in found["density"])
+            found["needed"] = {part: tuple(values) for part, values in found["needed"].items()}
             rows[case] = Row(case, Measured(**found), record["code"])
         except (ValueError, KeyError, TypeError):
             continue

@@ -1,21 +1,17 @@
-"""Tables of the calibration, and the table of spreads made of it."""
+"""Tables of the calibration."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from fimsde.benchmark.calibration.measure import LEVEL, Measured
+from fimsde.benchmark.calibration.measure import Measured
 from fimsde.benchmark.calibration.run import Row
 from fimsde.benchmark.tables import ResultTable
 
 _MEASURES = ("drift", "drift_all", "diffusion", "diffusion_all")
 _HEAD = ("data sets", "drift", "drift, whole curves", "diffusion", "diffusion, whole curves")
 _FEWEST = 5  # data sets of a cell that is shown
-_PRIOR = 20  # data sets: a cell with so many is half its own; by hand: they come from a third as many equations
-# beyond which factors are not trusted: a cell that asks for more has estimates that are wrong, not intervals
-_LARGEST, _SMALLEST = 8.0, 0.9
 
 
 def tables(rows: Sequence[Row]) -> list[ResultTable]:
@@ -28,9 +24,14 @@ def tables(rows: Sequence[Row]) -> list[ResultTable]:
         ("observations", lambda row: f"{row.case.size}"),
         ("noise", lambda row: _noise(row)),
         ("gap", lambda row: row.case.gap),
-        ("cell", lambda row: f"{row.case.name}, {row.case.size}, {_noise(row)}, gap {row.case.gap}"),
+        ("dimension and noise", lambda row: f"{row.case.name}, {_noise(row)}"),
+        ("observations and noise", lambda row: f"{row.case.size}, {_noise(row)}"),
+        ("gap and noise", lambda row: f"gap {row.case.gap}, {_noise(row)}"),
+        ("gap and observations", lambda row: f"gap {row.case.gap}, {row.case.size}"),
     ]
     found += [_coverage(f"Draws of the prior by {name}", name, prior, key) for name, key in by if prior]
+    if prior:
+        found.append(_by_density(prior))
     for source, what in (("wide", "family"), ("canonical", "system")):
         part = [row for row in good if row.case.source == source]
         if part:
@@ -53,6 +54,19 @@ def _coverage(head: str, name: str, rows: Iterable[Row], key: Callable[[Row], st
             cells = [f"{100 * s.mean():.0f} ± {100 * s.std() / np.sqrt(len(s)):.0f} %" for s in shares]
             lines.append((group, str(len(found)), *cells))
     return ResultTable(head, (name, *_HEAD), tuple(lines))
+
+
+def _by_density(rows: Sequence[Row]) -> ResultTable:
+    """Places where data are rare, and where they are dense."""
+    found = np.array([row.measured.density for row in rows if len(row.measured.density) == 3])  # (sets, 3, 2)
+    lines = []
+    for k, name in enumerate(("rarest third", "next third", "densest third")):
+        if len(found):
+            errors = found[:, k].std(axis=0) / np.sqrt(len(found))
+            cells = [f"{100 * m:.0f} ± {100 * e:.0f} %" for m, e in zip(found[:, k].mean(axis=0), errors, strict=True)]
+            lines.append((name, str(len(found)), *cells))
+    columns = ("places", "data sets", "drift", "diffusion")
+    return ResultTable("Draws of the prior by density of the data", columns, tuple(lines))
 
 
 def _uniform(rows: Sequence[Row]) -> ResultTable:
@@ -82,45 +96,3 @@ def _summary(rows: Sequence[Row]) -> ResultTable:
     numbers = ("-", "-") if not spent else (f"{np.median(spent):.0f} ms", f"{np.quantile(spent, 0.95):.0f} ms")
     columns = ("data sets", "without an estimate", "CPU time of draws and a band at 200 places", "95 % quantile")
     return ResultTable("Time and failures", columns, ((str(len(rows)), str(len(failed)), *numbers),))
-
-
-def spread_table(rows: Sequence[Row], command: str) -> str:
-    """The factors of every cell that would have made 90 % intervals cover 90 %, as JSON for `fimsde.evidence.spread`.
-
-    Each data set has the same weight. Factors multiply those with which the data sets were measured. A cell of n data
-    sets is drawn towards all of its dimension and noise, as if these were 20 more.
-    """
-    needed: dict[str, list[tuple[list[float], list[float]]]] = defaultdict(list)
-    for row in rows:
-        m = row.measured
-        if m.failure is None and m.factors is not None and row.case.source == "prior":
-            both = [
-                [m.factors[k] * value for value in part] for k, part in enumerate((m.drift_needed, m.diffusion_needed))
-            ]
-            for key in m.cells:
-                needed[key].append((both[0], both[1]))
-    every = [pair for pairs in needed.values() for pair in pairs]
-    factors = {}
-    for dim in (1, 2, 3):
-        for noise in ("clean", "noisy"):
-            near = [pair for key, pairs in needed.items() if key.startswith(f"{dim}-D, {noise}") for pair in pairs]
-            for part in ("step", "size"):
-                for number in range(3):
-                    key = f"{dim}-D, {noise}, {part} {number}"
-                    own, around = needed.get(key, []), near or every
-                    factors[key] = [_shrunk([pair[k] for pair in own], [pair[k] for pair in around]) for k in range(2)]
-    return (
-        json.dumps({"command": command, "level": LEVEL, "data_sets": len(every) // 2, "factors": factors}, indent=1)
-        + "\n"
-    )
-
-
-def _shrunk(own: Sequence[Sequence[float]], around: Sequence[Sequence[float]]) -> float:
-    share = len(own) / (len(own) + _PRIOR)
-    logs = [np.log(_factor(part)) for part in (own, around)]
-    return round(float(np.exp(share * logs[0] + (1.0 - share) * logs[1])), 3)
-
-
-def _factor(needed: Sequence[Sequence[float]]) -> float:
-    value = float(np.quantile(np.concatenate([np.asarray(part) for part in needed]), LEVEL)) if needed else 1.0
-    return float(np.clip(value, _SMALLEST, _LARGEST))

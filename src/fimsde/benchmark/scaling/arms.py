@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fimsde.errors import ConfigError
-from fimsde.train.config import ScheduleConfig, TrainConfig
+from fimsde.train.config import TrainConfig
 
-SIZES = ("0.4m", "0.1m", "1.6m")  # in the order in which they are trained
-DATA = ("streaming", "3000", "30000")  # different equations
-MILESTONES = (500, 1000, 2000, 4000, 6000)  # steps at which all arms wait for each other and weights are kept; by hand
+SIZES = ("0.1m", "0.4m", "1.6m")  # in the order in which they are trained
+DATA = ("streaming", "3000", "300", "30000")  # different equations; 2400 steps read 38 400
+MILESTONES = (300, 600, 1200, 2400, 6000)  # steps at which all arms wait for each other and weights are kept; by hand
 # contexts of the primed arm, made once and counted as its own compute; by hand: minutes of making
 PRIMED_CONTEXTS = 4096
 DEGREE = "degree4"
@@ -39,13 +39,14 @@ def all_arms(*, quick: bool = False) -> tuple[Arm, ...]:
     Args:
         quick: Tiny models of six steps, for tests.
     """
-    sizes = [_arm(size, data, quick=quick) for data in DATA for size in SIZES]
-    fixed = _arm("0.4m", "30000", quick=quick)
+    sizes = {(size, data): _arm(size, data, quick=quick) for data in DATA for size in SIZES}
+    fixed = sizes["0.4m", "streaming"]
     polynomials = replace(fixed.config.prior.polynomials, drift_degree=4)
     steeper = replace(fixed.config, prior=replace(fixed.config.prior, polynomials=polynomials))
-    degree = Arm(f"{fixed.name}-{DEGREE}", "0.4m", "30000", steeper, degree=4)
-    primed = _primed(quick=quick)
-    return (*sizes[:4], primed, *sizes[4:7], degree, *sizes[7:])
+    degree = Arm(f"{fixed.name}-{DEGREE}", fixed.size, fixed.data, steeper, degree=4)
+    first = [sizes.pop((size, data)) for data in ("streaming", "3000") for size in ("0.1m", "0.4m")]
+    largest = sizes.pop(("1.6m", "streaming"))
+    return (*first, largest, degree, _primed(quick=quick), *sizes.values())
 
 
 def milestones(*, quick: bool = False) -> tuple[int, ...]:
@@ -70,19 +71,20 @@ def _arm(size: str, data: str, *, quick: bool) -> Arm:
     if quick:
         width = {"0.1m": 16, "0.4m": 32, "1.6m": 48}[size]
         config = replace(config, model=replace(config.model, embed=width, heads=4))
-    # 3000 and 30000 become whole batches; judged by `judge`, on the same equations as all others
+    # numbers of equations become whole batches; judged by `judge`, on the same equations as all others
     bound = 0 if data == "streaming" else (8 if quick else int(data) // config.batch_size * config.batch_size)
     return Arm(f"paper-{size}-{data}", size, data, replace(config, equations=bound, validation_batches=0))
 
 
 def _primed(*, quick: bool) -> Arm:
-    """Our model with its own prior, contexts and loss; the schedule is that of the other arms, not the bundled one."""
+    """Our model with its own prior, contexts and loss; schedule and steps are those of the other arms."""
     config = TrainConfig.preset("primed-tiny" if quick else "primed")
     other = _arm("0.4m", "streaming", quick=quick).config.loop
     loop = replace(
         config.loop,
         steps=other.steps,
-        schedule=ScheduleConfig("constant", config.loop.schedule.warm_up),
+        schedule=other.schedule,
+        ema_part=other.ema_part,
         checkpoint_interval=other.checkpoint_interval,
     )
     contexts = 64 if quick else PRIMED_CONTEXTS

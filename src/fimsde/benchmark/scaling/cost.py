@@ -11,6 +11,7 @@ from fimsde.model.config import ModelConfig
 from fimsde.model.paper import PaperReader
 from fimsde.prior.config import Setting
 from fimsde.train.config import ContextConfig, TrainConfig
+from fimsde.train.pretrain.contexts import stride
 
 A100_PEAK = 312e12  # operations per second: NVIDIA's data sheet, bfloat16 without sparsity
 PUBLISHED_SECONDS = 6 * 86_400 * 4  # of a GPU: the paper's six days on four A100
@@ -35,7 +36,7 @@ def forward_operations(config: ModelConfig, tokens: int, queries: int) -> int:
 def mean_tokens(contexts: ContextConfig, settings: tuple[Setting, ...]) -> float:
     """Mean number of transitions in a context of the paper's rule, where nothing is missing."""
     total = sum(setting.share for setting in settings)
-    return sum(setting.share / total * _tokens(contexts, setting) for setting in settings)
+    return sum(setting.share / total * _tokens(contexts, settings, setting) for setting in settings)
 
 
 def step_operations(config: TrainConfig) -> float:
@@ -54,8 +55,12 @@ def published_operations() -> float:
     return config.loop.steps * step_operations(config)
 
 
-def _tokens(contexts: ContextConfig, setting: Setting) -> float:
+def _tokens(contexts: ContextConfig, settings: tuple[Setting, ...], setting: Setting) -> float:
     low = max(contexts.fewest, setting.num_times)
     high = max(min(contexts.most, setting.num_paths * setting.num_times), low + 1)
-    paths = [max(1, number // setting.num_times) for number in range(low, high)]
-    return sum(paths) / len(paths) * (setting.num_times - 1)
+    found = []
+    for number in range(low, high):
+        seen = -(-setting.num_times // stride(contexts, settings, setting, number))  # observations of a path
+        tokens = max(1, number // setting.num_times) * (seen - 1)
+        found.append(min(tokens, contexts.transitions) if contexts.transitions else tokens)
+    return sum(found) / len(found)

@@ -12,7 +12,7 @@ from fimsde.errors import DatasetError
 from fimsde.files.identities import settings_hash
 from fimsde.files.write import write_file
 
-_FORMAT = 1  # a count: raise when older files no longer mean the same
+_FORMAT = 2  # a count: raise when older files no longer mean the same
 _DIGITS = 6  # of stored numbers
 FOLDER = Path("ablation", "curves")  # below the results
 

@@ -12,15 +12,16 @@ from fimsde.benchmark.scaling.tables import MEASURES, summary, values
 
 FILE = "ablation-curves.png"
 _COLOURS = {"0.1m": "#2b6cb0", "0.4m": "#c05621", "1.6m": "#2f855a", "primed": "#6b46c1"}  # as the other figures
-_LINES = {"streaming": "-", "30000": "--", "3000": ":"}
+_LINES = {"streaming": "-", "30000": (0, (8, 2)), "3000": "--", "300": ":"}
+_SHOWN = ("typical_loss", "drift", "diffusion")  # far errors are in the tables
 _FOUR = "-."  # the arm of degree 4
 
 
 def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
     """A row for every measure, with standard errors over held-out batches as bands; colour is size, line is data."""
     figure = Figure(figsize=(9.0, 8.0), layout="constrained")
-    axes = figure.subplots(len(MEASURES), 2, sharex="col", sharey="row")
-    for row, (name, title) in zip(axes, MEASURES.items(), strict=True):
+    axes = figure.subplots(len(_SHOWN), 2, sharex="col", sharey="row")
+    for row, name in zip(axes, _SHOWN, strict=True):
         for axis, place in zip(row, ("equations", "cpu_seconds"), strict=True):
             for arm in arms:
                 points = curves[arm.name].judged if arm.name in curves else ()
@@ -32,16 +33,16 @@ def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
                 low, high = ([mean + side * error for mean, error in found] for side in (-1, 1))
                 line = _FOUR if arm.degree == 4 else _LINES.get(arm.data, "-")
                 colour = _COLOURS[arm.size]
-                axis.plot(x, [mean for mean, _ in found], line, color=colour, lw=1.2, label=arm.name)
+                axis.plot(x, [mean for mean, _ in found], linestyle=line, color=colour, lw=1.2, label=arm.name)
                 axis.fill_between(x, low, high, color=colour, alpha=0.12, lw=0)
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axis.xaxis.set_minor_formatter(NullFormatter())
-        row[0].set_ylabel(title, fontsize=9)
+        row[0].set_ylabel(MEASURES[name], fontsize=9)
     for axis, title in zip(axes[-1], ("equations read", "CPU-seconds of training"), strict=True):
         axis.set_xlabel(title, fontsize=9)
-    axes[1, 0].legend(frameon=False, fontsize=7)
+    axes[0, 1].legend(frameon=False, fontsize=7)
     return figure
 
 

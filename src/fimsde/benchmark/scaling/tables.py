@@ -6,7 +6,7 @@ difference over held-out batches.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import inf, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
@@ -23,7 +23,10 @@ MEASURES = {  # of a judgement, as tables name them
     "typical_loss": "typical loss",
     "drift": "log10 error, drift",
     "diffusion": "log10 error, diffusion",
+    "easy_drift": "easy quarter, drift",
+    "easy_diffusion": "easy quarter, diffusion",
 }
+FAR = {"far_drift": "log10 error, drift", "far_diffusion": "log10 error, diffusion"}
 _FEWEST = 5  # judgements for a fit
 Curves = Mapping[str, Curve]
 
@@ -32,6 +35,7 @@ def tables(arms: Sequence[Arm], curves: Curves) -> list[ResultTable]:
     """All tables for which there are curves."""
     makers: tuple[Callable[[Sequence[Arm], Curves], ResultTable | None], ...] = (
         progress,
+        far_away,
         sizes_and_data,
         steps_between,
         degrees,
@@ -74,6 +78,15 @@ def progress(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     return ResultTable("Arms, as far as they are trained (mean ± standard error)", heads, tuple(rows)) if rows else None
 
 
+def far_away(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
+    """Errors at locations that are not near the data."""
+    rows = []
+    for arm in arms:
+        if arm.name in curves and (judged := curves[arm.name].judged):
+            rows.append((arm.name, str(judged[-1].step), *(text(judged[-1], name) for name in FAR)))
+    return ResultTable("Far from the data", ("arm", "steps", *FAR.values()), tuple(rows)) if rows else None
+
+
 def sizes_and_data(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     """Sizes against numbers of equations, at equal steps: the last that all shown arms have."""
     shown = [arm for arm in arms if arm.degree == 3 and arm.size in SIZES and arm.name in curves]
@@ -94,8 +107,8 @@ def steps_between(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     known = {(a.size, a.data): curves[a.name] for a in arms if a.degree == 3 and a.name in curves}
     order = sorted(SIZES)
     pairs = [((small, "streaming"), (large, "streaming")) for small, large in pairwise(order)]
-    pairs += [((size, "3000"), (size, more)) for size in order for more in ("30000", "streaming")]
-    pairs += [((size, "30000"), (size, "streaming")) for size in order]
+    pairs += [((size, few), (size, more)) for size in order for few, more in pairwise(sorted(DATA, key=_amount))]
+    pairs += [((size, "3000"), (size, "streaming")) for size in order]
     rows = [_difference_row(known[a], known[b], "–".join(a), "–".join(b)) for a, b in pairs if {a, b} <= set(known)]
     found = [row for row in rows if row is not None]
     heads = ("from", "to", "steps", *MEASURES.values())
@@ -219,6 +232,10 @@ def _second_half(points: Sequence[Point]) -> Sequence[Point]:
 
 def _columns(points: Sequence[Point], name: str) -> Float64[Array, "points batches"]:
     return np.array([values(point, name) for point in points])
+
+
+def _amount(data: str) -> float:
+    return inf if data == "streaming" else float(data)
 
 
 def _data_heads() -> tuple[str, ...]:

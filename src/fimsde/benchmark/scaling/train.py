@@ -103,7 +103,7 @@ class _Training:
                 f"{self.file} belongs to an arm with other settings. Go on with the version that began it, or choose "
                 "another folder (--work)."
             )
-        self.batches: list[Batch] = []
+        self.batches: list[list[Batch]] = []
         self.target = 0
         self.last: float | None = None  # reading of the clock at the last checkpoint
         self.begun = 0.0  # reading of the clock before the first of them
@@ -152,7 +152,7 @@ class _Training:
         found = judge(model, self.batches, self.arm.config)
         drift, diffusion = (fmean(errors) for errors in (found.drift, found.diffusion))
         loss = "" if found.typical_loss is None else f", typical loss {fmean(found.typical_loss):.4g}"
-        errors = f"log10 errors {drift:.3f} (drift) and {diffusion:.3f} (diffusion)"
+        errors = f"log10 errors near the data {drift:.3f} (drift) and {diffusion:.3f} (diffusion)"
         self.tell(f"{self.arm.name}: step {point.step}, {point.cpu_seconds:.0f} CPU-seconds{loss}, {errors}")
         return Point(point.step, point.equations, point.cpu_seconds, found)
 

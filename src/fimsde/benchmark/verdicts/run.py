@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fimsde.analysis.check import Checks
+from fimsde.benchmark.fingerprint import UNKNOWN, digest_of
 from fimsde.benchmark.verdicts.right import CELLS, Cell, Right, right_class
 from fimsde.benchmark.verdicts.wrong import ROWS, Row
 from fimsde.data.observations import Observations
@@ -24,6 +25,18 @@ from fimsde.results.make import fit
 
 FOLDER = "verdicts"
 METHOD = "evidence"  # whose results are checked
+# what decides an outcome
+CODE = (
+    "analysis/check.py",
+    "analysis/diagnosis",
+    "analysis/replay.py",
+    "analysis/residuals.py",
+    "benchmark/verdicts/right.py",
+    "benchmark/verdicts/wrong.py",
+    "data",
+    "evidence",
+    "filter",
+)
 # data sets: of each cell (1000 in all), of each row at its largest strength (the number of the bars) and at others
 REPETITIONS, STRONG, WEAK = 125, 100, 40
 QUICK = 2  # of each kind: enough to see that it runs
@@ -43,6 +56,10 @@ class Outcome:
         lost: By how much the true equation predicts the data better than the estimate, in nats per step and component;
             None where there is no true equation of the class.
         numbers: Of the verdicts that are causes: a period, a time, a rate.
+        nats: The same in all.
+        quiet: Share of steps at which the true equation has no noise, in the component that has the most; our verdicts
+            have no law there.
+        code: Digest of the code that decides it.
     """
 
     seed: int
@@ -52,6 +69,9 @@ class Outcome:
     cpu_seconds: float
     lost: float | None = None
     numbers: tuple[float | None, ...] = ()
+    nats: float = 0.0
+    quiet: float = 0.0
+    code: str = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -136,19 +156,32 @@ def judge(kind: Kind, seed: int) -> Outcome:
         try:
             result = fit(obs, METHOD)
         except (FimsdeError, np.linalg.LinAlgError, ValueError):
-            return Outcome(seed, "none", (), (), 0.0)
+            return Outcome(seed, "none", (), (), 0.0, code=digest_of(CODE))
         before = time.process_time()
         checks: Checks = result.check()
         seconds = time.process_time() - before
-        lost = None
+        lost, quiet = None, 0.0
         if isinstance(made, Right):
-            truth = float(innovations(made.truth, obs, made.noise_std).likelihood.sum())
-            lost = (truth - result.log_likelihood(obs)) / (obs.num_transitions * obs.dim)
+            true = innovations(made.truth, obs, made.noise_std)
+            lost = (float(true.likelihood.sum()) - result.log_likelihood(obs)) / (obs.num_transitions * obs.dim)
+            quiet = float(true.quiet.mean(axis=0).max())
     doubts = tuple(v.name for v in checks if v.status != "good")
     numbers = tuple(float(v.number) if np.isfinite(v.number) else None for v in checks.causes)
     causes = tuple(v.name for v in checks.causes)
     lost = lost if lost is not None and np.isfinite(lost) else None
-    return Outcome(seed, checks.status, causes, doubts, round(seconds, 3), lost, numbers)
+    nats = round((lost or 0.0) * obs.num_transitions * obs.dim, 1)
+    return Outcome(
+        seed,
+        checks.status,
+        causes,
+        doubts,
+        round(seconds, 3),
+        lost,
+        numbers,
+        nats,
+        round(quiet, 3),
+        digest_of(CODE),
+    )
 
 
 def _file_name(kind: Kind) -> str:

@@ -17,7 +17,7 @@ from fimsde.benchmark.wide.tasks import Column
 
 Measure = Literal["drift", "diffusion", "drift_outside", "diffusion_outside"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
-OURS = ("ours", "ours-origin", "ours-finetuned", "fim")  # all others are specialists
+OURS = ("evidence", "evidence-unknown-origin", "ours", "ours-origin", "ours-finetuned", "fim")  # others: specialists
 _LEAST = 1e-12  # an error below this is none: rounding
 
 
@@ -58,7 +58,7 @@ def is_ours(method: str) -> bool:
     return method in OURS or method.startswith("fim-")
 
 
-def regrets(stored: Iterable[Stored], method: str = "ours") -> list[Regret]:
+def regrets(stored: Iterable[Stored], method: str = "evidence") -> list[Regret]:
     """All regrets of a method, wherever it and at least one specialist were measured."""
     by_family: dict[str, list[Stored]] = {}
     for file in stored:

@@ -16,6 +16,7 @@ from fimsde.errors import FimsdeError
 from fimsde.interface.app import curves
 from fimsde.interface.app.show import plain
 from fimsde.interface.app.work import Finished, command_line, run_sets
+from fimsde.methods import ALIASES
 from fimsde.plots import style
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def forecast(finished: Finished) -> None:
     st.subheader("Forecast")
     st.markdown(
         "Simulated from the last observation on: the median, the middle half and the middle nine tenths of 1000 paths. "
-        "The equation is taken as known."
+        "Paths take turns among equations drawn from the posterior: the width holds how uncertain the equation is."
     )
     steps = int(st.number_input("Steps ahead, each as long as a typical gap", 1, 10_000, 50))
     table = _kept(f"forecast {steps}", finished, lambda: result.forecast(steps, seed=finished.bands.seed))
@@ -50,7 +51,8 @@ def comparison(finished: Finished) -> None:
         "held-out observations, larger is better. **MMD²**: discrepancy between simulated and held-out paths, about 0 "
         "for a perfect method; a small p speaks against the method."
     )
-    chosen = st.multiselect("Methods", DEFAULT, default=DEFAULT[:2])
+    called = {stored: name for name, stored in ALIASES.items()}
+    chosen = st.multiselect("Methods", DEFAULT, default=DEFAULT[:2], format_func=lambda name: called.get(name, name))
     if st.button("Compare", disabled=not chosen):
         finished.answers["compared"] = tuple(chosen)
     asked = finished.answers.get("compared")
@@ -96,6 +98,13 @@ def exit_times(finished: Finished) -> None:
         return
     time = float(found.at(np.array([start]))[0])
     st.metric("Mean exit time", f"{time:.4g} {in_words(result.time_unit)}")
+    if found.drawn is not None and (result.dim == 1 or st.checkbox("With an interval, which takes some seconds")):
+        with st.spinner("solving for draws of the posterior"):
+            where = f"interval {box} {start}"
+            interval = _kept(where, finished, lambda: found.interval(np.array([start])))
+        if interval is not None:
+            ends = (f"{float(np.ravel(end)[0]):.3g}" for end in (interval.low, interval.high))
+            st.caption(f"{' to '.join(ends)} with a probability of {interval.level:.0%}")
     if np.any(corners[0] < low) or np.any(corners[1] > high):
         st.caption("The box reaches beyond the data, where drift and diffusion are extrapolated.")
 

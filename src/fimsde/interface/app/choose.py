@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from fimsde.data.choice import unit_of
 from fimsde.data.columns import Column, guess, objections
 from fimsde.data.headers import EXCEL, PARQUET
+from fimsde.evidence.infer import MOST_COMPONENTS
 from fimsde.interface.app import curves
 from fimsde.interface.app.show import plain
 from fimsde.interface.app.work import Look, Upload
@@ -13,7 +15,6 @@ from fimsde.interface.cli.table import Columns
 from fimsde.plots import BandSettings
 
 NO_PATH, NO_CLOCK = "one path", "none: a constant gap"
-MOST = 3  # components of a state: what the bundled estimator reads
 _ROWS = 200  # of the table that are shown; by hand: enough to scroll through
 _SEPARATORS = {"by its lines": None, "comma": ",", "semicolon": ";", "tab": "tab", "space": " "}
 _DECIMALS = {"by its cells": None, "point": ".", "comma": ","}
@@ -42,7 +43,7 @@ def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
         plot = curves.series(look.columns, columns.time, columns.path, values)
         st.altair_chart(plot, width="stretch")
     with st.popover("Bands and seed"):
-        resamples = st.number_input("Bootstrap resamples for bands (0: no bands)", 0, 1000, 50)
+        resamples = 50 if st.checkbox("Draw bands", value=True) else 0
         level = st.slider("Level of the bands", 0.5, 0.99, 0.9)
         seed = st.number_input("Seed", 0, 2**31 - 1, 0)
     doubts = objections(look.columns, columns.time, columns.path, values)
@@ -50,14 +51,14 @@ def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
         st.warning(plain(doubt))
     is_meant = not doubts or st.checkbox("Yes, that is what I mean")
     pressed = st.button("Estimate", type="primary", disabled=not (values and is_meant))
-    return (columns, BandSettings(float(level), int(resamples), int(seed))) if pressed else None
+    return (columns, BandSettings(float(level), resamples, int(seed))) if pressed else None
 
 
 def _show_table(upload: Upload, look: Look) -> None:
     """The first rows, as they were read."""
     rows, columns = look.frame.shape
     shown = f"the first {_ROWS} of {rows} rows" if rows > _ROWS else f"{rows} rows"
-    st.caption(plain(f"{upload.name}: {shown}, {columns} columns"))
+    st.caption(plain("; ".join([f"{upload.name}: {shown}, {columns} columns", *look.remarks])))
     st.dataframe(look.frame.head(_ROWS), height=220, width="stretch", hide_index=True)
 
 
@@ -93,15 +94,19 @@ def _columns(looks: tuple[Column, ...], form: _Format) -> Columns:
     left, right = st.columns(2)
     ids = 1 + names.index(guessed.path) if guessed.path is not None else 0
     path = left.selectbox("Column that tells paths apart", [NO_PATH, *names], index=ids)
-    unit = right.text_input("Unit of time (for dates: s, min, h, D, month, year)", "")
+    by_name = {column.name: column for column in looks}
+    likely_unit = unit_of(by_name[time], by_name.get(path)) if has_clock else None
+    unit = right.text_input("Unit of time (for dates: s, min, h, D, month, year)", likely_unit or "")
     free = [name for name in names if name not in (time, path)]
     likely = [name for name in guessed.values if name in free]
-    if len(likely) > MOST:
-        st.info(f"{len(likely)} columns can be the state. Choose up to {MOST} of them.")
+    if len(likely) > MOST_COMPONENTS:
+        st.info(f"{len(likely)} columns can be the state. Choose up to {MOST_COMPONENTS} of them.")
     elif not likely:
         st.info("No column of numbers is left for the state. Is the file written as it says above?")
-    chosen = likely if len(likely) <= MOST else []
-    values = st.multiselect("State: one to three columns", free, default=chosen, max_selections=MOST)
+    chosen = likely if len(likely) <= MOST_COMPONENTS else []
+    values = st.multiselect(
+        f"State: one to {MOST_COMPONENTS} columns", free, default=chosen, max_selections=MOST_COMPONENTS
+    )
     return Columns(
         time=time if has_clock else None,
         values=tuple(values),

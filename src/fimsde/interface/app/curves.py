@@ -16,6 +16,8 @@ from fimsde.shapes import Array, Float64
 
 _NODES = 121  # of a curve; by hand: smooth to the eye on the width of a page
 _PATHS, _POINTS = 5, 3000  # of the plot of the data; by hand: paths that can be told apart, points that fit a screen
+_SHADE = 0.2  # opacity of the grey where no data are; by hand: seen on white and on black
+_LEAST = 0.3  # height of an axis as a share of the values on it; by hand
 _TIPS = (
     ("x", "Q", "state"),
     ("value", "Q", "estimate"),
@@ -62,18 +64,27 @@ def chart(result: Result, found: pd.DataFrame, axis: int, field: str, component:
         layers.append(base.mark_area(color=style.ESTIMATE, opacity=0.25, clip=True).encode(y="low:Q", y2="high:Q"))
     tips = [alt.Tooltip(f"{key}:{kind}", title=title) for key, kind, title in _TIPS if key in rows]
     line = base.mark_line(color=style.ESTIMATE, clip=True).encode(
-        y=alt.Y("value:Q", title=label.split("\n"), scale=alt.Scale(zero=False))
+        y=alt.Y("value:Q", title=label.split("\n"), scale=alt.Scale(zero=False, domain=_ends(rows)))
     )
     points = base.mark_point(size=120, opacity=0).encode(y="value:Q", tooltip=tips)
     zoom = alt.selection_interval(bind="scales", encodings=["x"])
     return alt.layer(*layers, line, points.add_params(zoom)).properties(height=260)
 
 
+def _ends(rows: pd.DataFrame) -> list[float]:
+    """Ends of an axis that shows a curve and its band where data are; a constant is not magnified."""
+    near = rows[rows["near"] == "yes"] if (rows["near"] == "yes").any() else rows
+    shown = near[[name for name in ("value", "low", "high") if name in rows]].to_numpy()
+    low, high = style.limits(shown) or (0.0, 1.0)
+    more = max(_LEAST * float(np.nanmax(np.abs(shown), initial=0.0)) - (high - low), 0.0) / 2
+    return [low - more, high + more]
+
+
 def _grey(rows: pd.DataFrame, title: str) -> Any:
     """Stretches without data nearby, over the whole height."""
     inside = style.without_stripes((rows["near"] == "yes").to_numpy())
     stretches = pd.DataFrame(style.unsupported(rows["x"].to_numpy(), inside), columns=["from", "to"], dtype=float)
-    rectangles = alt.Chart(stretches).mark_rect(color=style.UNSUPPORTED, clip=True)
+    rectangles = alt.Chart(stretches).mark_rect(color="gray", opacity=_SHADE, clip=True)  # on pages of any colour
     return rectangles.encode(x=alt.X("from:Q", title=title), x2="to:Q")
 
 
@@ -85,8 +96,9 @@ def series(columns: Sequence[Column], time: str | None, path: str | None, values
     rows = np.flatnonzero(np.isin(groups, firsts))
     rows = rows[:: -(-len(rows) // _POINTS)]
     clock = known[time].order if time is not None else np.arange(len(groups), dtype=float)
-    is_date = time is not None and known[time].kind == "date"
-    shown = pd.to_datetime(clock[rows], unit="s") if is_date else clock[rows]
+    first = None if time is None else known[time].first
+    is_date = first is not None
+    shown = clock[rows] if first is None else first + pd.to_timedelta(clock[rows], unit="s")
     parts = [
         pd.DataFrame({"time": shown, "value": known[name].order[rows], "path": groups[rows], "component": name})
         for name in values
@@ -118,5 +130,5 @@ def forecast_chart(seen: pd.DataFrame, ahead: pd.DataFrame, name: str, time_titl
     )
     middle = base.mark_area(color=style.SIMULATED, opacity=0.3).encode(y="q0\\.25:Q", y2="q0\\.75:Q")
     line = base.mark_line(color=style.SIMULATED).encode(y="q0\\.5:Q")
-    before = alt.Chart(seen).mark_line(color=style.OBSERVED, strokeWidth=1).encode(x=along, y="value:Q")
+    before = alt.Chart(seen).mark_line(color="gray", strokeWidth=1).encode(x=along, y="value:Q")
     return alt.layer(wide, middle, line, before).properties(height=240)

@@ -13,6 +13,7 @@ from fimsde.interface.app.show import plain, show_section
 from fimsde.interface.app.work import ARCHIVE, LARGEST, Finished, Upload, run
 from fimsde.interface.cli.demo import DATA, demo_table
 from fimsde.report.blocks import Section
+from fimsde.report.classes import classes
 
 Sections = Mapping[str, Section]
 TYPES = ["csv", "txt", "tsv", "xlsx", "parquet", "pq"]
@@ -90,6 +91,11 @@ def _simulation(finished: Finished, sections: Sections) -> None:
     show_section(sections["simulated"])
 
 
+def _classes(finished: Finished, sections: Sections) -> None:
+    st.subheader("Classes of equations")
+    show_section(Section("classes", "Classes of equations", classes(finished.result)))
+
+
 def _files(finished: Finished, sections: Sections) -> None:
     with st.container(horizontal=True):
         for name in finished.files:
@@ -131,6 +137,7 @@ TABS: tuple[tuple[str, Callable[[Finished, Sections], None]], ...] = (
     ("Simulation", _simulation),
     ("Compare", lambda finished, sections: ask.comparison(finished)),
     ("Exit times", lambda finished, sections: ask.exit_times(finished)),
+    ("Classes", _classes),
     ("Data sets", lambda finished, sections: ask.data_sets(finished)),
     ("Files and code", _files),
 )

@@ -5,8 +5,11 @@ here. What gives it away is the name it asks for. Streamlit compares that name f
 addresses who this machine is when it meets a foreign origin: such requests must not reach it.
 """
 
+import os
 import re
+import signal
 import sys
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -69,8 +72,15 @@ def _all(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
 
 
+def _end_with_input() -> None:
+    """End when the program that started this one has ended, even if it was killed."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
     """Serve the app at a port of this machine until the process is told to end."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
     app = st.App(_SCRIPT, middleware=[Middleware(OwnNameOnly)])
     app.run(config=OPTIONS | {"server.port": int(sys.argv[1])})
 

@@ -46,13 +46,14 @@ def find_port(wanted: int | None) -> int:
 
 
 def command(port: int) -> list[str]:
-    """What starts the server; -P: files of the working folder are not taken for modules."""
+    """What starts the server, which ends with its input; -P: no file of the working folder is taken for a module."""
     return [sys.executable, "-P", "-m", "fimsde.interface.app.server", str(port)]
 
 
 def serve(port: int, *, open_browser: bool) -> int:
     """Run the server until it ends or Ctrl-C ends it; returns its exit code, 0 after Ctrl-C."""
-    process = subprocess.Popen(command(port), stdout=subprocess.DEVNULL)
+    # the server ends when this pipe does: with the program, however that ends
+    process = subprocess.Popen(command(port), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
         if open_browser and _answers(port, process):
             webbrowser.open(f"http://{ADDRESS}:{port}")

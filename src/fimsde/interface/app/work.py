@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fimsde.data import tables
 from fimsde.data.columns import Column, look
-from fimsde.errors import FimsdeError, InvalidObservationsError
+from fimsde.errors import FimsdeError, GuessWarning, InvalidObservationsError
 from fimsde.interface.cli.sets import parts_of
 from fimsde.interface.cli.table import Columns, as_options, check_bands, join_names, read_table, to_separator
 from fimsde.plots import BandSettings
@@ -40,10 +40,12 @@ class Look:
     Attributes:
         frame: Its rows.
         columns: Its columns with what they look like.
+        remarks: What was found about the way it is written.
     """
 
     frame: "pd.DataFrame"
     columns: tuple[Column, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Upload:
                 table = tables.open_table(place.file, None, None, to_separator(separator), decimal)
                 if not len(table.frame):
                     raise InvalidObservationsError("the table has no rows. Expected a header and rows of numbers.")
-                return Look(table.frame.to_pandas(), look(table))
+                return Look(table.frame.to_pandas(), look(table), table.remarks)
             except InvalidObservationsError as error:
                 raise InvalidObservationsError(place.named(as_options(str(error)))) from error
 
@@ -115,7 +117,8 @@ def run(upload: Upload, columns: Columns, bands: BandSettings, progress: Progres
             raise type(error)(place.named(str(error))) from error
         files = {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
         files[ARCHIVE] = _zipped(folder)
-    remarks = tuple(dict.fromkeys(place.named(str(w.message)) for w in caught))
+    told = [w for w in caught if not issubclass(w.category, GuessWarning)]  # guesses were shown before
+    remarks = tuple(dict.fromkeys(place.named(str(w.message)) for w in told))
     command, script = command_line(upload.name, columns, bands), python_script(upload.name, columns, bands)
     return Finished(result, bands, page, files, remarks, command, script, upload, columns)
 

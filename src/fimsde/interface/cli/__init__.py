@@ -83,7 +83,10 @@ def main(arguments: list[str] | None = None) -> Any:
         try:
             return app(arguments)
         except FimsdeError as error:
-            typer.echo(f"fimsde: {error}".replace("pass overwrite=True to", "use --overwrite to"), err=True)
+            from fimsde.interface.cli.table import as_options
+
+            sentence = as_options(str(error)).replace("pass overwrite=True to", "use --overwrite to")
+            typer.echo(f"fimsde: {sentence}", err=True)
             sys.exit(2)
         except OSError as error:
             if error.errno not in _NO_PLACE:

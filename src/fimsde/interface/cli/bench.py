@@ -26,7 +26,7 @@ def bench(
         ),
     ],
     methods: Annotated[
-        str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,ours,fim.")
+        str | None, typer.Option(help="Comma-separated, e.g. kramers-moyal,bisde,sparsegp,latentsde,fimsde,fim.")
     ] = None,
     weights: Annotated[list[Path] | None, typer.Option(help="Folder of weights of a model; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the result files; what is there is not computed again.")] = Path(
@@ -106,7 +106,7 @@ def bench(
     elif minutes or measure:
         raise ConfigError("--minutes and --measure are for --arms; name the arms, or write --arms all.")
     if experiment == "calibration":
-        refused = {"--iterations": iterations, "--adopt": adopt, "--figures": figures_out, "--methods": methods}
+        refused = {"--iterations": iterations, "--adopt": adopt, "--methods": methods}
         _refuse(experiment, refused | {"--workers": workers > 1, "--weights": weights, "--data": data})
         sources = _words(systems) if systems else ["prior", "wide", "canonical"]
         bench_calibration(
@@ -122,11 +122,12 @@ def bench(
                 as_json=as_json,
                 tables_out=tables_out,
                 spread=spread,
+                figures=figures_out,
             )
         )
         return
     if experiment == "verdicts":
-        _verdicts(out, seed, repetitions, quick=quick, summary=summary, as_json=as_json)
+        _verdicts(out, seed, repetitions, figures_out, quick=quick, summary=summary, as_json=as_json)
         return
     if experiment in SUITES:
         refused = {"--iterations": iterations, "--adopt": adopt, "--tables": tables_out, "--figures": figures_out}
@@ -214,7 +215,16 @@ def bench(
     typer.echo(json.dumps([cell.as_json() for cell in cells], indent=1) if as_json else text_tables(experiment, cells))
 
 
-def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, summary: bool, as_json: bool) -> None:
+def _verdicts(
+    out: Path,
+    seed: int,
+    repetitions: int | None,
+    figures: Path | None,
+    *,
+    quick: bool,
+    summary: bool,
+    as_json: bool,
+) -> None:
     """False alarms of the verdicts, and how often each way to be wrong is named."""
     from dataclasses import asdict
 
@@ -229,6 +239,10 @@ def _verdicts(out: Path, seed: int, repetitions: int | None, *, quick: bool, sum
             tell(kind.name)
     if not found:
         raise ConfigError(f"no stored outcomes of verdicts in {str(out)!r}; run it without --summary first.")
+    if figures is not None:
+        from fimsde.benchmark.verdicts.figures import save_figure
+
+        save_figure(found, figures)
     cells = [{"kind": kind.name, "outcomes": [asdict(o) for o in outcomes]} for kind, outcomes in found]
     typer.echo(json.dumps(cells, indent=1) if as_json else table(found))
 
@@ -256,7 +270,7 @@ def _suite(
     from fimsde.benchmark.suites.tables import as_json, tables
     from fimsde.methods import named
 
-    usual = ["ours", "ours-origin", "sfi-linear", "sfi-parametric"] if summary else ["ours"]
+    usual = ["evidence", "ours", "sfi-linear", "sfi-parametric"] if summary else ["evidence"]
     chosen = named(usual if methods is None else methods, weights=weights)
     wanted = _words(systems) if systems else None
     if summary:

@@ -27,13 +27,14 @@ class CalibrationOptions:
     as_json: bool
     tables_out: Path | None
     spread: Path | None
+    figures: Path | None
 
 
 def bench_calibration(options: CalibrationOptions) -> None:
     """Measure what is missing, and print tables; or write the table of spreads."""
     from fimsde.benchmark.calibration.data import Case, Source, cases
     from fimsde.benchmark.calibration.run import read_rows, run
-    from fimsde.benchmark.calibration.tables import spread_table, tables
+    from fimsde.benchmark.calibration.tables import tables
     from fimsde.benchmark.tables import to_markdown
     from fimsde.benchmark.wide.tasks import chosen_families
     from fimsde.interface.cli.progress import bar
@@ -56,10 +57,15 @@ def bench_calibration(options: CalibrationOptions) -> None:
         with bar(len(wanted), "calibration") as tell:
             rows = list(run(wanted, options.out, options.seed, renew=options.renew, tell=tell))
     if options.spread is not None:
+        from fimsde.benchmark.calibration.spreads import spread_table
         from fimsde.files.write import write_file
 
         command = f"fimsde bench calibration --systems prior --seed {options.seed} --spread {options.spread.name}"
         write_file(options.spread, spread_table(rows, command).encode())
+    if options.figures is not None:
+        from fimsde.benchmark.calibration.figures import save_figure
+
+        save_figure(rows, options.figures)
     found = tables(rows)
     if options.as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=1))

@@ -12,7 +12,7 @@ from fimsde.errors import ConfigError
 if TYPE_CHECKING:
     from fimsde.benchmark.wide.tasks import Chosen
 
-DEFAULT_METHODS = ("kramers-moyal", "kramers-moyal-linear", "sparse-cubic", "gp-increments", "gp-weak", "ours")
+DEFAULT_METHODS = ("kramers-moyal", "kramers-moyal-linear", "sparse-cubic", "gp-increments", "gp-weak", "evidence")
 
 
 @dataclass(frozen=True)

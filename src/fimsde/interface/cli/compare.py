@@ -22,7 +22,7 @@ def compare(
 ) -> None:
     """Fit every method to four fifths of the data and score it on the rest: likelihood, discrepancy of paths, seconds.
 
-    Example: fimsde compare tracks.csv --time t --values x --methods ours,kramers-moyal,bisde
+    Example: fimsde compare tracks.csv --time t --values x --methods fimsde,kramers-moyal,bisde
     """
     observations = table.read_table(data, columns)
     from fimsde.analysis.compare import DEFAULT, ranked

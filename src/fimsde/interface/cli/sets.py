@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fimsde.data.headers import check_named, column_names
-from fimsde.errors import ConfigError
+from fimsde.errors import ConfigError, GuessWarning
 from fimsde.files.place import check_place
 from fimsde.interface.cli import table
 from fimsde.interface.cli.stages import stage
@@ -72,22 +72,30 @@ def _check_by(files: Sequence[Path], columns: table.Columns, by: str) -> None:
 def parts_of(file: Path, columns: table.Columns, by: str) -> "dict[str, Observations]":
     """The observations of every value of a column, in the order of their first rows."""
     stage(f"reading {file}")
+    from fimsde.data import choice
+    from fimsde.data.columns import look, paths_for
     from fimsde.data.observations import read
-    from fimsde.data.tables import open_table
+    from fimsde.data.tables import open_table, with_dates
 
     separator = table.to_separator(columns.separator)
-    whole = open_table(file, None, None, separator, columns.decimal, counts_rows=columns.dt is not None)
+    whole = open_table(file, columns.time, None, separator, columns.decimal, counts_rows=columns.dt is not None)
     check_named(whole.frame.columns, [by])
-    own = replace(columns, separator=None, decimal=None)
-    parts = {}
-    for label, part in whole.frame.to_pandas().groupby(by, sort=False):
-        parts[str(label)] = read(
-            part.drop(columns=by).reset_index(drop=True),
-            time=own.time,
-            values=own.value_names(),
-            path=own.path,
-            dt=own.dt,
-            time_unit=own.time_unit,
-            missing=own.missing,  # type: ignore[arg-type]  # read checks it
+    within = replace(whole, frame=whole.frame.drop(by))  # paths of a part are told apart by another column, if any
+    ids = columns.path or (named.name if (named := paths_for(look(within), None)) else None)
+    options = (columns.time, columns.value_names(), ids or by, columns.dt, columns.time_unit)
+    found = choice.choose(within if ids else whole, *options)  # once, so that all parts are read alike
+    if found.said:
+        warnings.warn(found.said, GuessWarning, stacklevel=2)
+    frame = with_dates(whole, found.time).frame.to_pandas()
+    return {
+        str(label): read(
+            part.reset_index(drop=True),
+            time=found.time,
+            values=found.values or [name for name in frame if name not in (by, ids, found.time)],
+            path=ids,
+            dt=columns.dt,
+            time_unit=found.time_unit,
+            missing=columns.missing,  # type: ignore[arg-type]  # read checks it
         )
-    return parts
+        for label, part in frame.groupby(by, sort=False)
+    }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fimsde.data.headers import check_file, check_header, check_named, column_names
+from fimsde.data.headers import check_file, check_header, check_named, column_names, joinable
 from fimsde.errors import CheckpointError, ConfigError, InvalidObservationsError
 from fimsde.interface.cli.stages import stage
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fimsde.data.observations import Observations
     from fimsde.results.result import Result
 
-_PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing)=(?:'([^']*)')?")
+_PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal|missing|layout)=(?:'([^']*)')?")
 
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Excel or Parquet, a row per observation.", show_default=False)]
 Source = Annotated[Path, typer.Argument(help="A folder made by `fimsde estimate`, or a table.", show_default=False)]
@@ -33,11 +33,12 @@ TimeUnit = Annotated[str | None, typer.Option(help="Unit of time, for labels; fo
 Separator = Annotated[str | None, typer.Option(help="What stands between the cells of a CSV; default: by its lines.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV; default: by its cells.")]
 Missing = Annotated[str, typer.Option(help="Empty cells: 'error', or 'drop' the observation.")]
-Weights = Annotated[
-    Path | None, typer.Option(help="Folder of a recognition model, or bundled; default: evidence, without a model.")
-]
+Layout = Annotated[str, typer.Option(help="'long', or 'wide': each column of the state is a path of one quantity.")]
+Weights = Annotated[Path | None, typer.Option(help="Folder of a recognition model, or bundled; default: none is used.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all random numbers.")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for the bands; 0: no bands.", min=0)]
+Resamples = Annotated[
+    int, typer.Option(help="0: no bands; else the number of resamples, where bands need them (--weights).", min=0)
+]
 Level = Annotated[float, typer.Option(help="Share of the intervals that should cover the truth.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what fimsde wrote under that name; all else stays.")
@@ -54,6 +55,7 @@ _OPTIONS = {
     "separator": Separator,
     "decimal": Decimal,
     "missing": Missing,
+    "layout": Layout,
 }
 
 
@@ -69,6 +71,7 @@ class Columns:
     separator: str | None = None
     decimal: str | None = None
     missing: str = "error"
+    layout: str = "long"
 
     def is_given(self) -> bool:
         """Whether any option differs from its default."""
@@ -121,7 +124,7 @@ def check_columns(file: Path, columns: Columns) -> None:
         return
     try:
         check_header([name for name in present if not name.startswith("Unnamed: ")])
-        check_named(present, asked)
+        check_named(present, [name for name in asked if name not in joinable(present)])
     except InvalidObservationsError as error:
         raise InvalidObservationsError(as_options(str(error))) from None
 
@@ -152,6 +155,7 @@ def read_table(file: Path, columns: Columns) -> "Observations":
                 separator=separator,
                 decimal=columns.decimal,
                 missing=columns.missing,  # type: ignore[arg-type]  # read checks it
+                layout=columns.layout,  # type: ignore[arg-type]  # and this
             )
         for said in caught:  # of options of the command line, too
             warnings.warn(as_options(str(said.message)), said.category, stacklevel=2)

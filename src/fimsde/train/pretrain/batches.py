@@ -54,7 +54,7 @@ class Batch:
 
 
 class StreamedBatches(TorchDataset[Batch]):
-    """Equations drawn from the prior on the fly. A batch has one dimension and setting.
+    """Equations drawn from the prior on the fly. A batch has one dimension and setting, unless `config.mixed`.
 
     Never the same equation twice; or, if `config.equations` bounds their number, those of the first batches again and
     again: in every pass the batches come in another order, with other contexts and locations.
@@ -68,20 +68,26 @@ class StreamedBatches(TorchDataset[Batch]):
         return self.config.loop.steps
 
     def __getitem__(self, index: int) -> Batch:
+        if self.config.mixed and not self.config.model.reader.joins_dims:
+            raise ConfigError("mixed is set, but a primed model reads equations of one dimension together.")
+        return gather(self.config, self.examples(index))
+
+    def examples(self, index: int) -> list["ReadExample"]:
+        """What the batch is made of."""
         config, seed = self.config, self.config.loop.seed
         first = self._first_visit(index)
-        rng = np.random.default_rng([seed, BATCH, first])
-        prior = draw_kind(config.prior, rng)
-        if first != index:
-            rng = np.random.default_rng([seed, BATCH, index])
-        num_observations = draw_num_observations(config.contexts, prior.settings[0], rng)
+        prior, num_observations = config.prior, None
+        if not config.mixed:
+            rng = np.random.default_rng([seed, BATCH, first])
+            prior = draw_kind(config.prior, rng)
+            if first != index:
+                rng = np.random.default_rng([seed, BATCH, index])
+            num_observations = draw_num_observations(config.contexts, prior.settings[0], rng)
 
         def equation(item: int, attempt: int) -> DrawnEquation:
             return draw_equation(prior, seed, first * config.batch_size + item + attempt * NEXT)
 
-        return gather(
-            config, [draw_example(config, equation, item, num_observations, [ITEM, index, item]) for item in self.items]
-        )
+        return [draw_example(config, equation, item, num_observations, [ITEM, index, item]) for item in self.items]
 
     def _first_visit(self, index: int) -> int:
         """The batch that first had the equations of batch `index`."""
@@ -155,7 +161,7 @@ def draw_example(
     config: TrainConfig,
     equation: Callable[[int, int], DrawnEquation],
     item: int,
-    num_observations: int,
+    num_observations: int | None,
     purpose: Sequence[int],
     num_queries: int | None = None,
 ) -> ReadExample:

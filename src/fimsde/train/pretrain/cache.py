@@ -187,11 +187,14 @@ def _open_folder(config: TrainConfig, folder: Path) -> None:
 def _settings(config: TrainConfig) -> Mapping[str, Any]:
     """All that decides the bytes of a shard."""
     mapping = config.to_mapping()
+    contexts = dict(mapping["contexts"])
+    if not contexts["transitions"]:  # a setting that contexts stored before it do not know
+        del contexts["transitions"]
     return {
         "format": _FORMAT,
         "seed": config.loop.seed,
         "prior": mapping["prior"],
-        "contexts": mapping["contexts"],
+        "contexts": contexts,
         "normalisation": [config.model.statistics, config.model.target_gap],
     }
 

@@ -8,7 +8,8 @@ Of an equation only paths, clean states and exact fields are used, so other fami
 """
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,33 +56,59 @@ def draw_num_observations(config: ContextConfig, setting: Setting, rng: np.rando
 
 
 def make_example(
-    config: TrainConfig, equation: DrawnEquation, num_observations: int, num_queries: int, rng: np.random.Generator
+    config: TrainConfig,
+    equation: DrawnEquation,
+    num_observations: int | None,
+    num_queries: int,
+    rng: np.random.Generator,
 ) -> Example:
     """A random context of an equation with its locations, by the rule of `config.contexts`.
 
     Args:
         config: The rule.
         equation: Where context and answers come from.
-        num_observations: The paper's context size; primed contexts draw their own.
+        num_observations: The paper's context size; None draws one for this equation. Primed contexts draw their own.
         num_queries: Number of locations.
         rng: All randomness.
     """
     if config.contexts.rule == "paper":
-        observations = paper_context(equation, num_observations, rng)
+        if num_observations is None:
+            num_observations = draw_num_observations(config.contexts, equation.setting, rng)
+        every = stride(config.contexts, config.prior.settings, equation.setting, num_observations)
+        observations = paper_context(equation, num_observations, rng, every)
         nodes = equation.grid(config.prior.locations)
         x = nodes[rng.permutation(len(nodes))[:num_queries]]
-        return _normalised(config, equation, observations, x, known_origin=False)
+        example = _normalised(config, equation, observations, x, known_origin=False)
+        return _some_transitions(example, config.contexts, rng) if config.model.reader.joins_dims else example
     observations = primed_context(config.contexts, equation, rng)
     x = primed_locations(config, equation, observations, num_queries, rng)
     known_origin = bool(rng.random() < config.contexts.known_origin)
     return _normalised(config, equation, observations, x, known_origin=known_origin)
 
 
-def paper_context(equation: DrawnEquation, num_observations: int, rng: np.random.Generator) -> Observations:
-    """As many whole paths, in random order, as make up the number of observations; at least one."""
+def paper_context(
+    equation: DrawnEquation, num_observations: int, rng: np.random.Generator, stride: int = 1
+) -> Observations:
+    """As many whole paths, in random order, as make up the number of observations; at least one.
+
+    Of each path every observation is seen, or every second, ... (`stride`).
+    """
     num_paths, num_times = equation.mask.shape
     chosen = rng.permutation(num_paths)[: max(1, num_observations // num_times)]
-    return _observed(equation, chosen, slice(0, num_times))
+    return _observed(equation, chosen, slice(0, num_times, stride))
+
+
+def stride(config: ContextConfig, settings: Sequence[Setting], setting: Setting, num_observations: int) -> int:
+    """Large enough for the number of transitions that are read, but for gaps no larger than any of the settings has.
+
+    Fewer observations of the same time tell about as much of the drift; fewer neighbouring ones do not.
+    """
+    if not config.transitions:
+        return 1
+    largest = max(other.gap for other in settings)
+    transitions = max(1, num_observations // setting.num_times) * (setting.num_times - 1)
+    wanted = -(-transitions // config.transitions)
+    return max(1, min(wanted, round(largest / setting.gap), setting.num_times - 1))
 
 
 def primed_context(config: ContextConfig, equation: DrawnEquation, rng: np.random.Generator) -> Observations:
@@ -129,6 +156,15 @@ def _missed_by_a_line(example: Example, chosen: Bool[Array, " queries"]) -> Floa
     features = np.column_stack([np.ones(len(x)), x])
     left = drift - features @ np.linalg.lstsq(features, drift)[0]
     return left.var(axis=0) / (drift.var(axis=0) + np.finfo(float).tiny)
+
+
+def _some_transitions(example: Example, config: ContextConfig, rng: np.random.Generator) -> Example:
+    """At most as many as a model that reads single transitions may read. Their order means nothing to it."""
+    steps = example.transitions
+    if not config.transitions or len(steps) <= config.transitions:
+        return example
+    kept = np.sort(rng.permutation(len(steps))[: config.transitions])
+    return replace(example, transitions=Transitions(steps.y[kept], steps.dy[kept], steps.dtau[kept], steps.path[kept]))
 
 
 def _observed(equation: DrawnEquation, paths: Array, times: slice) -> Observations:

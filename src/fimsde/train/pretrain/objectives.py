@@ -39,10 +39,10 @@ def choose_objective(config: TrainConfig) -> Objective:
                 'give the errors their natural sizes. Choose objective = "authors" or a primed model.'
             )
         return primed_objective
-    return partial(supervised_objective, reduction=config.objective)
+    return partial(supervised_objective, reduction=config.objective, location_clip=config.location_clip)
 
 
-def supervised_objective(model: FIMSDE, batch: Batch, reduction: Reduction) -> Loss:
+def supervised_objective(model: FIMSDE, batch: Batch, reduction: Reduction, location_clip: float = 0.0) -> Loss:
     """The paper's loss. Locations that are not scored have neither error nor U."""
     drift, diffusion, log_variance = model(batch.source, batch.x)
     scored = batch.scored[..., None]
@@ -54,6 +54,7 @@ def supervised_objective(model: FIMSDE, batch: Batch, reduction: Reduction) -> L
         torch.where(scored, batch.diffusion, diffusion.detach()),
         batch.dims,
         reduction,
+        location_clip,
     )
     parts = {"drift": loss.drift, "diffusion": loss.diffusion, "log_variance": loss.log_variance}
     return Loss(loss.total, parts)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import Dataset as TorchDataset
 
 from fimsde.errors import ConfigError, OutputError
@@ -15,7 +14,6 @@ from fimsde.files.lock import only_one
 from fimsde.files.versions import versions
 from fimsde.files.write import write_file
 from fimsde.model.fim import FIMSDE
-from fimsde.model.operator import Operator
 from fimsde.model.untrusted import read_json
 from fimsde.model.weights import TRAINING
 from fimsde.train.checkpoint import State
@@ -24,6 +22,7 @@ from fimsde.train.loop import RunOptions, run
 from fimsde.train.pretrain.batches import Batch, StoredBatches, StreamedBatches
 from fimsde.train.pretrain.cache import CachedBatches, fill_cache
 from fimsde.train.pretrain.objectives import choose_objective
+from fimsde.train.pretrain.start import new_model
 from fimsde.train.pretrain.validation import record_validation, validate, validation_batches
 from fimsde.train.processes import Processes
 from fimsde.train.run_folder import WEIGHTS, check_place, clear, goes_on
@@ -120,29 +119,11 @@ def _is_finished(config: TrainConfig, out: Path) -> bool:
     return record.exists() and read_json(record).get("steps") == config.loop.steps
 
 
-def new_model(config: TrainConfig) -> FIMSDE:
-    """Random weights. A primed model starts near the average of its sparse candidates rather than anywhere."""
-    model = FIMSDE(config.model, seed=config.loop.seed)
-    if (preferred := config.model.reader.preferred_choices) is not None:
-        operators = (model.drift_operator, model.diffusion_operator, model.log_variance_operator)
-        for operator, choices in zip(operators, (*preferred, ()), strict=True):
-            _prefer(operator, choices)
-    return model
-
-
 def _started(config: TrainConfig, start: Path) -> FIMSDE:
     model = FIMSDE.from_pretrained(start)
     if model.config != config.model:
         raise ConfigError(f"the weights in {start} are of another model than these settings. Choose others, or none.")
     return model
-
-
-@torch.no_grad()
-def _prefer(operator: Operator, choices: tuple[int, ...]) -> None:
-    output = operator.head.output
-    output.weight.mul_(0.05)
-    output.bias.zero_()
-    output.bias[list(choices)] = 2.0
 
 
 def averaged(state: State, config: TrainConfig) -> FIMSDE:

@@ -21,9 +21,14 @@ _SEED = 2**32 - 1  # set apart: settings with this seed would train on the valid
 
 
 def validation_batches(config: TrainConfig) -> list[Batch]:
-    """The first batches of the validation stream, drawn from the prior and by the rules of these settings."""
-    stream = StreamedBatches(replace(config, equations=0, loop=replace(config.loop, seed=_SEED)))
+    """The first batches of the validation stream."""
+    stream = validation_stream(config)
     return [stream[index] for index in range(config.validation_batches)]
+
+
+def validation_stream(config: TrainConfig) -> StreamedBatches:
+    """Equations set apart, drawn from the prior and by the rules of these settings."""
+    return StreamedBatches(replace(config, equations=0, loop=replace(config.loop, seed=_SEED)))
 
 
 @torch.no_grad()
