@@ -125,10 +125,12 @@ class Copies:
         if process.exitcode is None:
             process.kill()
             process.join()
-        found = json.loads(witness.read_text()) if witness.exists() else {"package": "", "num_tests": 0, "failures": []}
+        # The exit code is what the witness wrote: another thread that starts a process may have read it from the pipe.
+        nothing = {"package": "", "num_tests": 0, "failures": [], "code": -1}
+        found = json.loads(witness.read_text()) if witness.exists() else nothing
         output = witness.with_suffix(".txt")
         said = output.read_text()[-3000:] if output.exists() else ""
-        return Seen(**found, output=said, code=-1 if process.exitcode is None else process.exitcode)
+        return Seen(**found, output=said)
 
 
 def _run_pytest(root: Path, copy: Path, witness: Path, tests: list[str]) -> None:

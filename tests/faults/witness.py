@@ -29,5 +29,6 @@ def pytest_sessionfinish(session, exitstatus):
         "package": str(Path(package.__file__).parent) if package is not None else "",
         "num_tests": session.testscollected,
         "failures": _failures,
+        "code": int(exitstatus),
     }
     Path(os.environ["FIMSDE_WITNESS"]).write_text(json.dumps(found))
