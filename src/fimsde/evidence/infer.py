@@ -47,8 +47,8 @@ _MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly
 _UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
 _TURN = 0.1  # of the state in a gap: from there on a drift and noise look alike
 _DECADES = 5.0  # of v / g h that are equally likely, if there is noise
-_SETTLED_SHARE = 0.05
 _DECIDED = 20.0  # nats by which polynomial equations decide whether there is noise
+_RARE = 0.05  # probability of noise, or of none, below which it is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +90,14 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     series = to_series(tr)
     motion = measure_motion(series)
     starts = _starts(_blocks(series), motion)
-    found = [_weighed(series, start, motion, origin, keep_noise=not (start.equation.noise > 0).any()) for start in starts]
-    best = max(found, key=lambda f: f.log_evidence)
-    if len(found) == 1:
-        return best
-    clean, noisy = found
+    if len(starts) == 1:
+        return _weighed(series, starts[0], motion, origin, keep_noise=not (starts[0].equation.noise > 0).any())
+    clean, noisy = (_weighed(series, s, motion, origin, keep_noise=k) for s, k in zip(starts, (True, False), strict=True))
     share = float(expit(noisy.log_evidence - clean.log_evidence))
-    if min(share, 1.0 - share) < _SETTLED_SHARE or not (noisy.equation.noise > 0).any():
-        return best
+    if not (noisy.equation.noise > 0).any() or share < _RARE:
+        return clean
+    if share > 1.0 - _RARE:
+        return noisy
     between = replace(starts[1].equation, noise=share * noisy.equation.noise)
     start = settle(_blocks(series), between, motion.speed, keep_noise=True)
     return _weighed(series, start, motion, origin, keep_noise=True)
@@ -151,15 +151,18 @@ def _starts(series: Series, motion: Motion) -> list[Settled]:
         return [settle(series, random_walk(level), motion.speed)]
     clean = settle(series, random_walk(local_level(series, noisy=False)), motion.speed, keep_noise=True)
     equation, found = clean.equation, clean.predictions
-    mean, error = variance_information(found, equation, found.innovation).noise(10.0 * mean_rate(equation, found))
+    told = variance_information(found, equation, found.innovation)
+    if not np.isfinite(told.matrix).all():
+        return [clean]
+    mean, error = told.noise(10.0 * mean_rate(equation, found))
     if not (level.noise > 0).any() and (mean < error).all() and turn_of(found) < _TURN:
         return [clean]
     noisy = [settle(series, replace(equation, noise=np.maximum(mean, error)), motion.speed)]
     if (level.noise > 0).any():
         noisy.append(settle(series, random_walk(level), motion.speed))
-    best = max(noisy, key=lambda s: s.predictions.likelihood)
+    best = max(noisy, key=lambda s: np.nan_to_num(s.predictions.likelihood, nan=-np.inf))
     gain = best.predictions.likelihood - found.likelihood
-    if not (best.equation.noise > 0).any() or gain < 0:
+    if not (best.equation.noise > 0).any() or not gain > 0:  # or no number
         return [clean]
     return [best] if gain > _DECIDED else [clean, best]
 
