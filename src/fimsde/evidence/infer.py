@@ -31,7 +31,7 @@ from fimsde.evidence.settle import (
     rate_degree,
     settle,
 )
-from fimsde.evidence.start import local_level
+from fimsde.evidence.start import Level, local_level
 from fimsde.shapes import Array, Float64
 
 MOST_COMPONENTS = 8
@@ -45,7 +45,8 @@ _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not ma
 _WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
 _MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly all after four
 _UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
-_TURN = 0.1  # of the state in a gap: from there on a drift and noise look alike
+_TURN = 0.2  # of the state in a gap: from there on a drift may look like noise
+_EVIDENT = 6.0  # standard errors: a likelihood ratio of exp(18)
 _DECADES = 5.0  # of v / g h that are equally likely, if there is noise
 _DECIDED = 20.0  # nats by which polynomial equations decide whether there is noise
 _RARE = 0.05  # probability of noise, or of none, below which it is left out
@@ -146,25 +147,49 @@ def _starts(series: Series, motion: Motion) -> list[Settled]:
     if motion.coarse:
         return [settle(series, random_walk(local_level(series, noisy=False)), motion.speed, euler=True)]
     level = local_level(series)
-    gap = float(np.median(series.dtau[series.dtau > 0]))
-    if (level.noise > _CLEAR * gap * level.rate).all():
-        return [settle(series, random_walk(level), motion.speed)]
+    noisy = settle(series, random_walk(level), motion.speed) if (level.noise > 0).any() else None
+    if noisy is not None and _is_evident(noisy, level):
+        return [noisy]
     clean = settle(series, random_walk(local_level(series, noisy=False)), motion.speed, keep_noise=True)
+    if noisy is None:
+        possible = _possible_noise(clean)
+        if not (possible > 0).any():
+            return [clean]
+        noisy = settle(series, replace(clean.equation, noise=possible), motion.speed)
+    gain = noisy.predictions.likelihood - clean.predictions.likelihood
+    if not (noisy.equation.noise > 0).any() or not gain > 0:  # or no number
+        return [clean]
+    return [noisy] if gain > _DECIDED else [clean, noisy]
+
+
+def _is_evident(noisy: Settled, level: Level) -> bool:
+    """Whether noise stands out in every component, and is no drift that bends within the gap.
+
+    It is none where noise is more than what a gap adds, or the drift hardly turns in a gap.
+    """
+    equation, found = noisy.equation, noisy.predictions
+    if (level.noise > _CLEAR * np.median(found.gaps) * level.rate).all():
+        return True
+    told = variance_information(found, equation, found.innovation)
+    if not np.isfinite(told.matrix).all() or turn_of(found) > _TURN:
+        return False
+    mean, error = told.noise(10.0 * mean_rate(equation, found))
+    return bool((mean > _EVIDENT * error).all() and (equation.noise > 0).all())
+
+
+def _possible_noise(clean: Settled) -> Float64[Array, " dim"]:
+    """The noise variance that data may have where an equation without noise was found; zero where they cannot.
+
+    It can be where its best value is larger than its error, of which the drift has taken a part: an error of an
+    observation looks like one of the drift as far as the equation forgets within a gap.
+    """
     equation, found = clean.equation, clean.predictions
     told = variance_information(found, equation, found.innovation)
     if not np.isfinite(told.matrix).all():
-        return [clean]
+        return np.zeros_like(equation.noise)
     mean, error = told.noise(10.0 * mean_rate(equation, found))
-    if not (level.noise > 0).any() and (mean < error).all() and turn_of(found) < _TURN:
-        return [clean]
-    noisy = [settle(series, replace(equation, noise=np.maximum(mean, error)), motion.speed)]
-    if (level.noise > 0).any():
-        noisy.append(settle(series, random_walk(level), motion.speed))
-    best = max(noisy, key=lambda s: np.nan_to_num(s.predictions.likelihood, nan=-np.inf))
-    gain = best.predictions.likelihood - found.likelihood
-    if not (best.equation.noise > 0).any() or not gain > 0:  # or no number
-        return [clean]
-    return [best] if gain > _DECIDED else [clean, best]
+    left = np.clip(np.median(np.diagonal(found.carried[0], axis1=1, axis2=2), axis=0), 0.0, 1.0)
+    return np.maximum(mean, error) * (mean > left * error).any()
 
 
 def _weigh(
