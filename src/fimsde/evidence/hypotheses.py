@@ -170,7 +170,7 @@ def _prior(sparse: Sequence[SparsePrior], held: Bool[Array, " smooth"], none: fl
     """A third each for sparse around zero, sparse around an unknown origin, and the rest; priors by their weights."""
     weights = np.array([prior.weight for prior in sparse])
     share = weights / weights.sum() / 3.0
-    smooth = (1 / 3 - none) * held / max(np.count_nonzero(held), 1)
+    smooth = (1 / 3 - none) * held / max(int(held.sum()), 1)
     return np.concatenate([share, share, smooth, [none] * (none > 0)])
 
 

@@ -87,15 +87,18 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     and again around their average until the likelihood of that is settled. The first time g is its own mean everywhere:
     whether it depends on the state is asked where that is not assumed, for around a g that follows the noise of few
     data every other one looks unlikely.
+
+    Where data cannot tell whether there is measurement noise, its variance is what is expected: size times probability.
     """
     series = to_series(tr)
     motion = measure_motion(series)
     starts = _starts(_blocks(series), motion)
-    if len(starts) == 1:
-        return _weighed(series, starts[0], motion, origin, keep_noise=not (starts[0].equation.noise > 0).any())
-    clean, noisy = (_weighed(series, s, motion, origin, keep_noise=k) for s, k in zip(starts, (True, False), strict=True))
+    found = [_weighed(series, s, motion, origin, keep_noise=not (s.equation.noise > 0).any()) for s in starts]
+    if len(found) == 1:
+        return found[0]
+    clean, noisy = found
     share = float(expit(noisy.log_evidence - clean.log_evidence))
-    if not (noisy.equation.noise > 0).any() or share < _RARE:
+    if not (noisy.equation.noise > 0).any() or not share > _RARE:
         return clean
     if share > 1.0 - _RARE:
         return noisy
