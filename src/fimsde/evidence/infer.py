@@ -1,6 +1,7 @@
 """Inference: from normalised observations to weighed hypotheses about drift, diffusion and measurement noise."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -38,7 +39,9 @@ MOST_COMPONENTS = 8
 # of the drift, and of g, of which data tell less; by hand: bounds the time. More components have polynomials alone.
 _MOST_NODES, _MOST_RATE_NODES = {1: 120, 2: 250, 3: 250}, {1: 24, 2: 40, 3: 40}
 _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes finer than its root are blurred
-_SETTLE_ON = 20_000  # observations on which the first equation is found, in blocks spread over longer data
+# observations on which the first equation is found, and on which hypotheses are weighed first, in blocks spread over
+# longer data; by hand: bounds the time
+_SETTLE_ON, _WEIGH_FIRST = 20_000, 100_000
 _BLOCKS = 10
 _CLEAR = 1.0  # times what a gap adds to the variance: more noise is no motion
 _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not matter to g
@@ -108,20 +111,38 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
 
 
 def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, keep_noise: bool) -> Inference:
-    """Hypotheses weighed around an equation, and around what follows from that, until nothing changes."""
+    """Hypotheses weighed around an equation, and around what follows from that, until nothing changes.
+
+    Long data are weighed in part first: what is out of the question there is not asked again.
+    """
+    some = _blocks(series, _WEIGH_FIRST)
     equation = _with_constant_rate(_on_grids(series, start.equation), start.predictions)
-    here = Settled(equation, predict(series, equation, euler=motion.coarse))
+    here = Settled(equation, predict(some, equation, euler=motion.coarse))
     if not np.isfinite(here.predictions.likelihood):  # few data, and a drift that explodes between them
         walk = replace(equation, drift=np.zeros_like(equation.drift))
-        here = Settled(walk, predict(series, walk, euler=motion.coarse))
+        here = Settled(walk, predict(some, walk, euler=motion.coarse))
+    found = _weighed_again(some, here, motion, origin, keep_noise=keep_noise, is_first=True)
+    if some is series:
+        return found
+    here = Settled(found.equation, predict(series, found.equation, euler=motion.coarse))
+    return _weighed_again(series, here, motion, origin, keep_noise=keep_noise, is_first=False)
+
+
+def _weighed_again(
+    series: Series, here: Settled, motion: Motion, origin: Origin, *, keep_noise: bool, is_first: bool
+) -> Inference:
+    """Turns of weighing, until the likelihood of the average is settled."""
     for turn in range(_MOST_WEIGHINGS):
-        keep = turn == 0 or keep_noise
+        beginning = is_first and turn == 0
+        keep = beginning or keep_noise
         found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=keep)
-        before, here = here, advance(series, here, found.equation, euler=motion.coarse, expected=change)
-        if turn > 0 and abs(here.predictions.likelihood - before.predictions.likelihood) < SETTLED:
+        before = here.predictions.likelihood
+        here = advance(series, here, found.equation, euler=motion.coarse, expected=change)
+        gain = here.predictions.likelihood - before
+        if not beginning and min(abs(gain), abs(gain - change)) < SETTLED:  # no change, or just the one that was meant
             break
-        if turn == 0 and found.drift.smooth_share < _UNLIKELY:
-            here = _without_nodes(series, here, euler=motion.coarse)
+        if beginning:
+            here = _without_unlikely_nodes(series, here, found, euler=motion.coarse)
     return replace(found, equation=here.equation, likelihood=here.predictions.likelihood)
 
 
@@ -134,10 +155,18 @@ def drift_beside(tr: Transitions, origin: Origin, found: Inference, equation: Eq
     return replace(found, drift=drift, equation=after.equation, likelihood=after.predictions.likelihood)
 
 
-def _without_nodes(series: Series, here: Settled, *, euler: bool) -> Settled:
-    """The same equation with a polynomial drift: B-splines that no hypothesis asks for only take time."""
-    basis = Basis(here.equation.drift_basis.dim, here.equation.drift_basis.degree)
-    equation = replace(here.equation, drift_basis=basis, drift=here.equation.drift[: basis.size])
+def _without_unlikely_nodes(series: Series, here: Settled, found: Inference, *, euler: bool) -> Settled:
+    """The same equation without B-splines that no hypothesis asks for: they only take time."""
+    old = here.equation
+    fields: dict[str, Any] = {}
+    for name, weighed in (("drift", found.drift), ("rate", found.rate)):
+        basis: Basis = getattr(old, f"{name}_basis")
+        if basis.grid is not None and weighed.smooth_share < _UNLIKELY:
+            plain = Basis(basis.dim, basis.degree)
+            fields |= {f"{name}_basis": plain, name: getattr(old, name)[: plain.size]}
+    if not fields:
+        return here
+    equation = replace(old, **fields)
     return Settled(equation, predict(series, equation, euler=euler))
 
 
@@ -268,11 +297,11 @@ def _on_grids(series: Series, equation: Equation) -> Equation:
     )
 
 
-def _blocks(series: Series) -> Series:
+def _blocks(series: Series, most: int = _SETTLE_ON) -> Series:
     """Some of the observations, in stretches spread evenly over the data; all if there are no more."""
-    if len(series.y) <= _SETTLE_ON:
+    if len(series.y) <= most:
         return series
-    length = _SETTLE_ON // _BLOCKS
+    length = most // _BLOCKS
     starts = np.linspace(0, len(series.y) - length, _BLOCKS).astype(np.int64)
     chosen = np.concatenate([np.arange(a, a + length) for a in starts])
     cuts = np.concatenate([np.arange(0, len(chosen), length), np.flatnonzero(np.isin(chosen, series.path_starts))])
