@@ -212,6 +212,7 @@ TABLES = {
     "scaling-sizes": of_arms(arms_tables.sizes_and_data),
     "scaling-differences": of_arms(arms_tables.steps_between),
     "scaling-degrees": of_arms(arms_tables.degrees),
+    "scaling-bounds": of_arms(arms_tables.bounds),
     "scaling-compute": of_arms(arms_tables.equal_compute),
     "scaling-laws": of_arms(arms_tables.power_laws),
     "scaling-canonical": canonical,
