@@ -26,6 +26,7 @@ PLACES = {  # modules and folders of the package that decide the numbers of a sc
     "ablation": (*OURS, "prior", "train"),
     "training_speed": ("model", "prior", "train/pretrain", "benchmark/scaling/cost.py"),
     "zero_answer": ("prior", "train/pretrain", "benchmark/scaling/judge.py"),
+    "location_bound": ("model", "prior", "train/pretrain"),
     "least_squares": ("prior", "train/pretrain", "benchmark/scaling/judge.py"),
     "mmd_speed": MEASURED,
     "prior_speed": ("prior",),

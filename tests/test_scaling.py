@@ -34,6 +34,7 @@ from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.pretrain.batches import StreamedBatches
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # last: there are modules of the same name here
+import location_bound
 import paper_arm
 
 TWO = ("paper-0.1m-streaming", "paper-0.1m-3000")
@@ -41,13 +42,14 @@ TWO = ("paper-0.1m-streaming", "paper-0.1m-3000")
 
 def test_arms_differ_in_one_thing_at_a_time():
     arms = {arm.name: arm for arm in all_arms()}
-    assert len(arms) == 14
+    assert len(arms) == 15
     bound, streaming = arms["paper-0.4m-3000"].config, arms["paper-0.4m-streaming"].config
     assert replace(bound, equations=0) == streaming
     assert 2985 <= bound.equations <= 3000
     steeper, flat = arms["paper-0.4m-streaming-degree4"].config, streaming
     polynomials = replace(steeper.prior.polynomials, drift_degree=3)
     assert replace(steeper, prior=replace(steeper.prior, polynomials=polynomials)) == flat
+    assert replace(arms["paper-0.4m-streaming-bound5"].config, location_clip=2.0) == streaming
     for arm in arms.values():
         interval_ = arm.config.loop.checkpoint_interval
         assert all(step % (2 * interval_) == 0 or step <= training.DENSE for step in MILESTONES)
@@ -232,6 +234,17 @@ def test_a_curve_that_rises_is_not_called_falling():
         fit_power_law(-x, x)
 
 
+@pytest.mark.parametrize("bound", [2.0, 5.0, float("inf")])
+def test_u_settles_where_bounded_errors_have_the_mean_one(bound):
+    """Square errors that follow an exponential law: the mean of min(a X, b) is a (1 - exp(-b / a)), and a = exp(-U)."""
+    squares = -np.log1p(-(np.arange(200_000) + 0.5) / 200_000).reshape(2, 100, 1000)
+    log_squares, u = torch.from_numpy(np.log(squares)), torch.full(squares.shape, 0.7).double()
+    a = np.exp(-(0.7 + location_bound.settle(log_squares - u, bound)))
+    assert a * (1 - np.exp(-bound / a)) == pytest.approx(1.0, abs=1e-4)
+    found = location_bound.settled(log_squares.transpose(0, 2), u.transpose(0, 2), bound)  # both halves are alike
+    assert found["mean"] == pytest.approx(2 * (a - np.log(a)), rel=1e-2)
+
+
 def test_operations_are_those_that_torch_counts():
     config = ModelConfig(embed=32, heads=4, functional_layers=3, feed_forward=48, head_hidden=(20, 28), dropout=0.0)
     n, queries = 50, 7
@@ -273,12 +286,14 @@ def test_tables_compare_at_equal_steps_and_at_equal_compute():
         "paper-0.4m-streaming": curve("b", 0.25, (100, 200, 400, 800, 1600)),
         "paper-0.4m-30000": curve("c", 0.5),
         "paper-0.4m-streaming-degree4": curve("d", 0.2),
+        "paper-0.4m-streaming-bound5": curve("f", 0.15, (50, 100, 200)),
         "primed": curve("e", -1.0, (100, 200), loss=False),
     }
     text = text_tables(arms, curves)
     assert "### Sizes and data, after 1600 steps each" in text
     assert "| 0.1m–streaming | 0.4m–streaming | 1600 | 0.000 ± 0.000 | −0.250 ± 0.000 | −0.250 ± 0.000 |" in text
     assert "| paper-0.4m-streaming | paper-0.4m-streaming-degree4 | 1600 | 0.000 ± 0.000 | −0.050 ± 0.000 |" in text
+    assert "| paper-0.4m-streaming | paper-0.4m-streaming-bound5 | 200 | 0.000 ± 0.000 | −0.100 ± 0.000 |" in text
     assert "### Equal compute: the last judgement within 100 CPU-seconds of training" in text
     assert "| primed | 100 | 200 | −1.460 ± 0.025 |" in text
     found = exponents(curves["paper-0.1m-streaming"])

@@ -179,6 +179,18 @@ def least_squares(stored: Stored) -> str:
     return markdown(["read", "degree 1", "degree 2", "degree 3"], rows).replace("-0.", "−0.")
 
 
+def levels(stored: Stored) -> str:
+    """Where U settles for every bound on gradients, and the losses there."""
+    rows = []
+    for row in stored.script("location_bound")["rows"]:
+        bound = row["bound"]
+        first = "the arm as it is" if bound is None else bound if isinstance(bound, str) else f"{bound:g}"
+        moved = ("", "") if bound is None else (f"{row['move']:.1f}", two_digits(100 * row["pull"]))
+        rows.append([first, *moved, f"{row['typical']:.0f}", spaced(round(row["mean"]))])
+    heads = ["bound", "U moves by", "pull of the largest hundredth, %", "typical loss", "mean loss"]
+    return markdown(heads, rows).replace("-0.", "−0.")
+
+
 def spread(stored: Stored) -> str:
     """Sizes of normalised fields at locations: 5 %, median and 95 %."""
     return listed([two_digits(size) for size in stored.script("zero_answer")["spread"]])
@@ -200,6 +212,7 @@ TABLES = {
     "scaling-sizes": of_arms(arms_tables.sizes_and_data),
     "scaling-differences": of_arms(arms_tables.steps_between),
     "scaling-degrees": of_arms(arms_tables.degrees),
+    "scaling-bounds": of_arms(arms_tables.bounds),
     "scaling-compute": of_arms(arms_tables.equal_compute),
     "scaling-laws": of_arms(arms_tables.power_laws),
     "scaling-canonical": canonical,
@@ -207,6 +220,7 @@ TABLES = {
     "scaling-contexts": contexts,
     "scaling-cost": cost,
     "scaling-zero": zero,
+    "scaling-levels": levels,
     "scaling-least-squares": least_squares,
     "training-speed": speed,
 }

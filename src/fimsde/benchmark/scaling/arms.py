@@ -11,7 +11,9 @@ DATA = ("streaming", "3000", "300", "30000")  # different equations; 2400 steps 
 MILESTONES = (300, 600, 1200, 2400, 6000)  # steps at which all arms wait for each other and weights are kept; by hand
 # contexts of the primed arm, made once and counted as its own compute; by hand: minutes of making
 PRIMED_CONTEXTS = 4096
-DEGREE = "degree4"
+DEGREE, BOUND = "degree4", "bound5"  # changes of one thing, at fixed size and data
+# Of the gradient of a location, as of Student's t with four degrees of freedom; docs/scaling.md says why
+OTHER_BOUND = 5.0
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,15 @@ class Arm:
         size: "0.1m", ..., or "primed".
         data: One of `DATA`.
         config: All that its weights depend on.
-        degree: Of the polynomials in the drift of its prior.
+        change: `DEGREE`, polynomials of degree 4 in the drift of its prior; `BOUND`, gradients held at 5 in place of 2;
+            or empty.
     """
 
     name: str
     size: str
     data: str
     config: TrainConfig
-    degree: int = 3
+    change: str = ""
 
 
 def all_arms(*, quick: bool = False) -> tuple[Arm, ...]:
@@ -43,10 +46,14 @@ def all_arms(*, quick: bool = False) -> tuple[Arm, ...]:
     fixed = sizes["0.4m", "streaming"]
     polynomials = replace(fixed.config.prior.polynomials, drift_degree=4)
     steeper = replace(fixed.config, prior=replace(fixed.config.prior, polynomials=polynomials))
-    degree = Arm(f"{fixed.name}-{DEGREE}", fixed.size, fixed.data, steeper, degree=4)
+    looser = replace(fixed.config, location_clip=OTHER_BOUND)
+    changed = [
+        replace(fixed, name=f"{fixed.name}-{change}", config=config, change=change)
+        for change, config in ((DEGREE, steeper), (BOUND, looser))
+    ]
     first = [sizes.pop((size, data)) for data in ("streaming", "3000") for size in ("0.1m", "0.4m")]
     largest = sizes.pop(("1.6m", "streaming"))
-    return (*first, largest, degree, _primed(quick=quick), *sizes.values())
+    return (*first, largest, *changed, _primed(quick=quick), *sizes.values())
 
 
 def milestones(*, quick: bool = False) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from fimsde.benchmark.scaling.arms import Arm
+from fimsde.benchmark.scaling.arms import BOUND, DEGREE, Arm
 from fimsde.benchmark.scaling.curves import Curve
 from fimsde.benchmark.scaling.tables import MEASURES, summary, values
 
@@ -14,7 +14,7 @@ FILE = "ablation-curves.png"
 _COLOURS = {"0.1m": "#2b6cb0", "0.4m": "#c05621", "1.6m": "#2f855a", "primed": "#6b46c1"}  # as the other figures
 _LINES = {"streaming": "-", "30000": (0, (8, 2)), "3000": "--", "300": ":"}
 _SHOWN = ("typical_loss", "drift", "diffusion")  # far errors are in the tables
-_FOUR = "-."  # the arm of degree 4
+_CHANGED = {DEGREE: "-.", BOUND: (0, (1, 3))}
 
 
 def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
@@ -31,7 +31,7 @@ def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
                 x = [getattr(point, place) for point in points]
                 found = [summary(point, name) for point in points]
                 low, high = ([mean + side * error for mean, error in found] for side in (-1, 1))
-                line = _FOUR if arm.degree == 4 else _LINES.get(arm.data, "-")
+                line = _CHANGED[arm.change] if arm.change else _LINES.get(arm.data, "-")
                 colour = _COLOURS[arm.size]
                 axis.plot(x, [mean for mean, _ in found], linestyle=line, color=colour, lw=1.2, label=arm.name)
                 axis.fill_between(x, low, high, color=colour, alpha=0.12, lw=0)

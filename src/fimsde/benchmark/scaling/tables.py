@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.benchmark.scaling.arms import DATA, SIZES, Arm
+from fimsde.benchmark.scaling.arms import BOUND, DATA, DEGREE, OTHER_BOUND, SIZES, Arm
 from fimsde.benchmark.scaling.cost import step_operations
 from fimsde.benchmark.scaling.curves import Curve, Point
 from fimsde.benchmark.scaling.powerlaw import LEVEL, Interval, fit_exponent, interval, slope_at_end
@@ -39,6 +39,7 @@ def tables(arms: Sequence[Arm], curves: Curves) -> list[ResultTable]:
         sizes_and_data,
         steps_between,
         degrees,
+        bounds,
         equal_compute,
         power_laws,
     )
@@ -89,7 +90,7 @@ def far_away(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
 
 def sizes_and_data(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     """Sizes against numbers of equations, at equal steps: the last that all shown arms have."""
-    shown = [arm for arm in arms if arm.degree == 3 and arm.size in SIZES and arm.name in curves]
+    shown = [arm for arm in arms if not arm.change and arm.size in SIZES and arm.name in curves]
     step = _common_step([curves[arm.name] for arm in shown])
     if len(shown) < 2 or step is None:
         return None
@@ -104,7 +105,7 @@ def sizes_and_data(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
 
 def steps_between(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     """What the next size, and more equations, change: paired differences at equal steps."""
-    known = {(a.size, a.data): curves[a.name] for a in arms if a.degree == 3 and a.name in curves}
+    known = {(a.size, a.data): curves[a.name] for a in arms if not a.change and a.name in curves}
     order = sorted(SIZES)
     pairs = [((small, "streaming"), (large, "streaming")) for small, large in pairwise(order)]
     pairs += [((size, few), (size, more)) for size in order for few, more in pairwise(sorted(DATA, key=_amount))]
@@ -117,19 +118,20 @@ def steps_between(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
 
 def degrees(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     """Degree 3 against 4, at the same size, data and steps; held-out equations have degree 3."""
-    four = next((a for a in arms if a.degree == 4 and a.name in curves), None)
-    three = next((a for a in arms if four and a.degree == 3 and (a.size, a.data) == (four.size, four.data)), None)
-    if four is None or three is None or three.name not in curves:
-        return None
-    row = _difference_row(curves[three.name], curves[four.name], three.name, four.name)
-    heads = ("from", "to", "steps", *MEASURES.values())
     head = "Prior of degree 3 against 4, paired, on held-out equations of degree 3 (below zero: 4 is better)"
-    return None if row is None else ResultTable(head, heads, (row,))
+    return _of_change(DEGREE, head, arms, curves)
+
+
+def bounds(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
+    """Gradients of locations held at 2 against 5, at the same size, data and steps."""
+    head = f"Gradients of a location held at 2 against {OTHER_BOUND:g}, paired (below zero: {OTHER_BOUND:g} is better)"
+    return _of_change(BOUND, head, arms, curves)
 
 
 def equal_compute(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     """Streaming arms and the primed one after equally many CPU-seconds: as many as the one that has fewest."""
-    shown = [a for a in arms if (a.data == "streaming" or a.size == "primed") and a.name in curves]
+    plain = [a for a in arms if not a.change and a.name in curves]
+    shown = [a for a in plain if a.data == "streaming" or a.size == "primed"]
     if not any(a.size == "primed" for a in shown) or len(shown) < 2:
         return None
     seconds = min(curves[arm.name].judged[-1].cpu_seconds for arm in shown)
@@ -193,6 +195,16 @@ def text(point: Point, name: str) -> str:
 def _plus_minus(mean: float, error: float) -> str:
     digits = 1 if max(abs(mean), error) >= 10 else 3
     return f"{mean:.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+
+
+def _of_change(change: str, head: str, arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
+    """The arm with a change against that without it."""
+    after = next((a for a in arms if a.change == change and a.name in curves), None)
+    before = next((a for a in arms if after and not a.change and (a.size, a.data) == (after.size, after.data)), None)
+    if after is None or before is None or before.name not in curves:
+        return None
+    row = _difference_row(curves[before.name], curves[after.name], before.name, after.name)
+    return None if row is None else ResultTable(head, ("from", "to", "steps", *MEASURES.values()), (row,))
 
 
 def _difference_row(a: Curve, b: Curve, from_: str, to: str) -> tuple[str, ...] | None:
