@@ -1,7 +1,7 @@
 """Inference: from normalised observations to weighed hypotheses about drift, diffusion and measurement noise."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -32,7 +32,7 @@ from fimsde.evidence.settle import (
     rate_degree,
     settle,
 )
-from fimsde.evidence.start import Level, local_level
+from fimsde.evidence.start import local_level
 from fimsde.shapes import Array, Float64
 
 MOST_COMPONENTS = 8
@@ -43,16 +43,18 @@ _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes
 # longer data; by hand: bounds the time
 _SETTLE_ON, _WEIGH_FIRST = 20_000, 100_000
 _BLOCKS = 10
-_CLEAR = 1.0  # times what a gap adds to the variance: more noise is no motion
 _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not matter to g
 _WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
 _MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly all after four
 _UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
 _TURN = 0.2  # of the state in a gap: from there on a drift may look like noise
 _EVIDENT = 6.0  # standard errors: a likelihood ratio of exp(18)
+ODDS_OF_NOISE = 3.0  # before the data are seen; by hand: measurements have errors
 _DECADES = 5.0  # of v / g h that are equally likely, if there is noise
 _DECIDED = 20.0  # nats by which polynomial equations decide whether there is noise
 _RARE = 0.05  # probability of noise, or of none, below which it is left out
+# what a weighing does with the noise: it is found anew; or stays, and every other size is possible; or is known
+NoiseRule = Literal["free", "kept", "known"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class Inference:
         speed: Natural size of the drift.
         num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
+        noise_probability: That there is measurement noise at all, where noise was found.
     """
 
     drift: Weighed
@@ -81,6 +84,7 @@ class Inference:
     speed: Float64[Array, " dim"]
     num_steps: int
     is_coarse: bool
+    noise_probability: float = 1.0
 
 
 def infer(tr: Transitions, origin: Origin) -> Inference:
@@ -96,21 +100,21 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     series = to_series(tr)
     motion = measure_motion(series)
     starts = _starts(_blocks(series), motion)
-    found = [_weighed(series, s, motion, origin, keep_noise=not (s.equation.noise > 0).any()) for s in starts]
+    found = [_weighed(series, s, motion, origin, noise_known=not (s.equation.noise > 0).any()) for s in starts]
     if len(found) == 1:
         return found[0]
     clean, noisy = found
-    share = float(expit(noisy.log_evidence - clean.log_evidence))
+    share = float(expit(np.log(ODDS_OF_NOISE) + noisy.log_evidence - clean.log_evidence))
     if not (noisy.equation.noise > 0).any() or not share > _RARE:
         return clean
     if share > 1.0 - _RARE:
         return noisy
     between = replace(starts[1].equation, noise=share * noisy.equation.noise)
     start = settle(_blocks(series), between, motion.speed, keep_noise=True)
-    return _weighed(series, start, motion, origin, keep_noise=True)
+    return replace(_weighed(series, start, motion, origin, noise_known=True), noise_probability=share)
 
 
-def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, keep_noise: bool) -> Inference:
+def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, noise_known: bool) -> Inference:
     """Hypotheses weighed around an equation, and around what follows from that, until nothing changes.
 
     Long data are weighed in part first: what is out of the question there is not asked again.
@@ -121,21 +125,21 @@ def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, 
     if not np.isfinite(here.predictions.likelihood):  # few data, and a drift that explodes between them
         walk = replace(equation, drift=np.zeros_like(equation.drift))
         here = Settled(walk, predict(some, walk, euler=motion.coarse))
-    found = _weighed_again(some, here, motion, origin, keep_noise=keep_noise, is_first=True)
+    found = _weighed_again(some, here, motion, origin, noise_known=noise_known, is_first=True)
     if some is series:
         return found
     here = Settled(found.equation, predict(series, found.equation, euler=motion.coarse))
-    return _weighed_again(series, here, motion, origin, keep_noise=keep_noise, is_first=False)
+    return _weighed_again(series, here, motion, origin, noise_known=noise_known, is_first=False)
 
 
 def _weighed_again(
-    series: Series, here: Settled, motion: Motion, origin: Origin, *, keep_noise: bool, is_first: bool
+    series: Series, here: Settled, motion: Motion, origin: Origin, *, noise_known: bool, is_first: bool
 ) -> Inference:
     """Turns of weighing, until the likelihood of the average is settled."""
     for turn in range(_MOST_WEIGHINGS):
         beginning = is_first and turn == 0
-        keep = beginning or keep_noise
-        found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=keep)
+        rule: NoiseRule = "known" if noise_known else "kept" if beginning else "free"
+        found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, noise_rule=rule)
         before = here.predictions.likelihood
         here = advance(series, here, found.equation, euler=motion.coarse, expected=change)
         gain = here.predictions.likelihood - before
@@ -150,7 +154,7 @@ def drift_beside(tr: Transitions, origin: Origin, found: Inference, equation: Eq
     """The drift weighed once more, beside g and noise of another equation, which are kept."""
     series = to_series(tr)
     here = Settled(equation, predict(series, equation, euler=found.is_coarse))
-    drift = _weigh(here, found.speed, origin, euler=found.is_coarse, keep_noise=True)[0].drift
+    drift = _weigh(here, found.speed, origin, euler=found.is_coarse, noise_rule="kept")[0].drift
     after = advance(series, here, replace(equation, drift=drift.mean), euler=found.is_coarse)
     return replace(found, drift=drift, equation=after.equation, likelihood=after.predictions.likelihood)
 
@@ -180,7 +184,7 @@ def _starts(series: Series, motion: Motion) -> list[Settled]:
         return [settle(series, random_walk(local_level(series, noisy=False)), motion.speed, euler=True)]
     level = local_level(series)
     noisy = settle(series, random_walk(level), motion.speed) if (level.noise > 0).any() else None
-    if noisy is not None and _is_evident(noisy, level):
+    if noisy is not None and _is_evident(noisy):
         return [noisy]
     clean = settle(series, random_walk(local_level(series, noisy=False)), motion.speed, keep_noise=True)
     if noisy is None:
@@ -194,14 +198,9 @@ def _starts(series: Series, motion: Motion) -> list[Settled]:
     return [noisy] if gain > _DECIDED else [clean, noisy]
 
 
-def _is_evident(noisy: Settled, level: Level) -> bool:
-    """Whether noise stands out in every component, and is no drift that bends within the gap.
-
-    It is none where noise is more than what a gap adds, or the drift hardly turns in a gap.
-    """
+def _is_evident(noisy: Settled) -> bool:
+    """Whether noise stands out in every component, and is no drift that bends within the gap."""
     equation, found = noisy.equation, noisy.predictions
-    if (level.noise > _CLEAR * np.median(found.gaps) * level.rate).all():
-        return True
     told = variance_information(found, equation, found.innovation)
     if not np.isfinite(told.matrix).all() or turn_of(found) > _TURN:
         return False
@@ -225,7 +224,7 @@ def _possible_noise(clean: Settled) -> Float64[Array, " dim"]:
 
 
 def _weigh(
-    here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool, keep_noise: bool = False
+    here: Settled, speed: Float64[Array, " dim"], origin: Origin, *, euler: bool, noise_rule: NoiseRule
 ) -> tuple[Inference, float]:
     """All hypotheses on the quadratic log likelihood around an equation, and by how much it says that this changes."""
     equation, found = here.equation, here.predictions
@@ -242,8 +241,10 @@ def _weigh(
     told = variance_information(found, equation, left)
     _check_finite(told.matrix, told.right)
     noise_mean, noise_error = told.noise(10.0 * level)
-    noise = equation.noise if euler or keep_noise else next_noise(equation.noise, noise_mean, noise_error)
-    rate = weigh_rate(told.of_rate(noise), equation.rate_basis, level, origin)
+    is_free = noise_rule == "free" and not euler
+    noise = next_noise(equation.noise, noise_mean, noise_error) if is_free else equation.noise
+    of_rate = told.given(noise) if noise_rule == "known" else told.of_rate(noise)
+    rate = weigh_rate(of_rate, equation.rate_basis, level, origin)
     after = limited(replace(equation, drift=drift.mean, rate=rate.mean, noise=noise), found, level)
     change = data.change(equation.drift, drift.mean) + told.change(
         np.vstack([equation.rate, equation.noise]), np.vstack([after.rate, after.noise])

@@ -157,6 +157,12 @@ class VarianceInformation:
             right[c] -= shared * self.right[c, -1]
         return Information(matrix, right)
 
+    def given(self, noise: Float64[Array, " dim"]) -> Information:
+        """Of g beside this noise, taken as known."""
+        return Information(
+            self.matrix[:, :-1, :-1].copy(), self.right[:, :-1] - self.matrix[:, :-1, -1] * noise[:, None]
+        )
+
     def noise(self, rate_width: Float64[Array, " dim"]) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
         """Mean and standard error of the noise variance, given a wide prior of g."""
         size = self.matrix.shape[1]

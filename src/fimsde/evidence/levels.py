@@ -76,6 +76,8 @@ class Levels:
 def rate_levels(series: Series, inference: Inference, found: Predictions) -> tuple[Levels | None, ...]:
     """The law of the level of g, for every component with noise beside which it is not well known; None for others.
 
+    Noise that may not be there hides nothing: what is then not known is whether it is there.
+
     p(level | data) ∝ p(data | level) level^(1/4), with the best noise for every level and the drift integrated out. The
     prior is Jeffreys's for a random walk with noise, whose information of log g grows as the root of g.
 
@@ -86,7 +88,7 @@ def rate_levels(series: Series, inference: Inference, found: Predictions) -> tup
     """
     equation = inference.equation
     dim = len(equation.noise)
-    if inference.is_coarse or not (equation.noise > 0).any():
+    if inference.is_coarse or inference.noise_probability < 1 or not (equation.noise > 0).any():
         return (None,) * dim
     gap = float(np.median(series.dtau[series.dtau > 0]))
     level = np.maximum(mean_rate(equation, found), 0.0)

@@ -109,7 +109,7 @@ def _improved(settled: Settled, speed: Float64[Array, " dim"], *, keep_noise: bo
     drift = _ridge_drift(settled, np.maximum(speed, level))
     told = variance_information(found, equation, innovations_after(found, equation, drift))
     noise = equation.noise if keep_noise else next_noise(equation.noise, *told.noise(10.0 * level))
-    data = told.of_rate(noise)
+    data = told.given(noise) if keep_noise else told.of_rate(noise)
     prior = 1.0 / (_WIDTH * level) ** 2
     rate = np.stack(
         [np.linalg.solve(a + p * np.eye(len(a)), r) for a, r, p in zip(data.matrix, data.right, prior, strict=True)],
