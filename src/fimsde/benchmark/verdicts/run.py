@@ -215,4 +215,4 @@ def _rounded(number: float) -> float | None:
 
 
 def _file_name(kind: Kind) -> str:
-    return "".join(c if c.isalnum() else "-" for c in kind.name)
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in kind.name)
