@@ -1,9 +1,9 @@
-"""Tables of the verdicts, from stored outcomes: false alarms, and how often each way to be wrong is named."""
+"""Tables of the verdicts, from stored outcomes: what must be said and is, false alarms, and what is named."""
 
 from collections.abc import Callable
 
 from fimsde.benchmark.verdicts.run import run
-from fimsde.benchmark.verdicts.tables import Found, by_source, false_alarms, named
+from fimsde.benchmark.verdicts.tables import Found, by_source, false_alarms, named, required
 from pages.stored import Stored
 
 SEED = 0  # of reports
@@ -28,6 +28,7 @@ def sets(stored: Stored) -> str:
 
 
 TABLES = {
+    "verdicts-required": _table(required),
     "verdicts-false-alarms": _table(false_alarms),
     "verdicts-sources": _table(by_source),
     "verdicts-named": _table(named),

@@ -78,7 +78,7 @@ def prediction(case: Case) -> Verdict:
     own = float(np.nan_to_num(case.found.likelihood.sum(), nan=-np.inf))
     gain = rival - 0.5 * terms * np.log(n) - own
     judged = len(case.exact) < dim and gain > _ODDS
-    sentence = "no linear equation predicts the next observation better."
+    sentence = "no linear equation of the same components predicts the next observation better."
     advice = ""
     if judged:
         sentence = (

@@ -13,7 +13,7 @@ _MARKS = ("o", "s", "^")
 
 def power_curves(found: Found) -> Figure:
     """Share of data sets in which the cause is named, at the three strengths of every row."""
-    rows = list(dict.fromkeys(kind.row for kind, _ in found if kind.row is not None))
+    rows = list(dict.fromkeys(kind.row for kind, _ in found if kind.row is not None and not kind.row.is_record))
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
     axes = figure.subplots()
     for number, row in enumerate(rows):

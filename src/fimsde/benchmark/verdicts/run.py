@@ -7,21 +7,22 @@ where it stopped.
 import json
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from fimsde.analysis.check import Checks
 from fimsde.benchmark.fingerprint import UNKNOWN, digest_of
-from fimsde.benchmark.verdicts.right import CELLS, Cell, Right, right_class
-from fimsde.benchmark.verdicts.wrong import ROWS, Row
+from fimsde.benchmark.verdicts.right import ACCOUNTED, CELLS, Cell, Right, right_class
+from fimsde.benchmark.verdicts.wrong import REAL, ROWS, Row
 from fimsde.data.observations import Observations
 from fimsde.errors import DatasetError, DataWarning, FimsdeError
 from fimsde.files.write import write_file
-from fimsde.filter.kalman import innovations
 from fimsde.results.make import fit
+from fimsde.results.result import Result
 
 FOLDER = "verdicts"
 METHOD = "evidence"  # whose results are checked
@@ -36,10 +37,13 @@ CODE = (
     "data",
     "evidence",
     "filter",
+    "simulate.py",
+    "tabulate.py",
 )
-# data sets: of each cell (1000 in all), of each row at its largest strength (the number of the bars) and at others
-REPETITIONS, STRONG, WEAK = 125, 100, 40
+# data sets: of each cell (1000 in all), of each with a known noise, and of each row at each strength
+REPETITIONS, NOTED, PER_ROW = 125, 50, 100
 QUICK = 2  # of each kind: enough to see that it runs
+_DIGITS = 4  # of numbers that are stored
 _QUICK_CELLS, _QUICK_EVERY = (0, 4), 3  # which cells, and every how many rows, are in the small version
 
 
@@ -59,6 +63,8 @@ class Outcome:
         nats: The same in all.
         quiet: Share of steps at which the true equation has no noise, in the component that has the most; our verdicts
             have no law there.
+        noise: Measurement noise that was found over that of the data, of the component where it is farthest from 1;
+            None where the data have none.
         code: Digest of the code that decides it.
     """
 
@@ -71,7 +77,12 @@ class Outcome:
     numbers: tuple[float | None, ...] = ()
     nats: float = 0.0
     quiet: float = 0.0
+    noise: float | None = None
     code: str = UNKNOWN
+
+
+_COLUMNS = tuple(field.name for field in fields(Outcome))
+_TUPLES = ("causes", "doubts", "numbers")
 
 
 @dataclass(frozen=True)
@@ -91,8 +102,8 @@ class Kind:
     def repetitions(self) -> int:
         """Data sets in a report."""
         if self.row is None:
-            return REPETITIONS
-        return STRONG if self.strength == self.row.strengths[2] else WEAK
+            return NOTED if self.cell in ACCOUNTED else REPETITIONS
+        return 1 if self.row.is_record else PER_ROW
 
     def data(self, seed: int) -> Right | Observations:
         """The data of a seed; with the truth if they are of the right class."""
@@ -103,12 +114,16 @@ class Kind:
 
 
 def kinds(*, quick: bool = False) -> list[Kind]:
-    """All cells, then all rows with three strengths each, the largest first; a few of them if it is to be quick."""
-    cells = [CELLS[k] for k in _QUICK_CELLS] if quick else list(CELLS)
-    rows = ROWS[::_QUICK_EVERY] if quick else ROWS
-    strong = [Kind(row=row, strength=row.strengths[2]) for row in rows]
-    weaker = [] if quick else [Kind(row=row, strength=row.strengths[k]) for k in (1, 0) for row in rows]
-    return [*(Kind(cell=cell) for cell in cells), *strong, *weaker]
+    """All cells, then all rows, the largest strengths first; a few of them if it is to be quick."""
+    if quick:
+        return [*(Kind(cell=CELLS[k]) for k in _QUICK_CELLS), *(_strong(row) for row in ROWS[::_QUICK_EVERY])]
+    real = REAL if find_spec("statsmodels") else ()
+    weaker = [Kind(row=row, strength=row.strengths[k]) for k in (1, 0) for row in ROWS]
+    return [*(Kind(cell=cell) for cell in (*CELLS, *ACCOUNTED)), *map(_strong, (*real, *ROWS)), *weaker]
+
+
+def _strong(row: Row) -> Kind:
+    return Kind(row=row, strength=row.strengths[-1])
 
 
 def run(
@@ -124,15 +139,21 @@ def run(
         compute: Whether what is missing is computed; else it is left out.
     """
     for kind in kinds(quick=quick):
-        num = repetitions or (QUICK if quick else kind.repetitions)
+        num = min(repetitions or (QUICK if quick else kind.repetitions), kind.repetitions)
         file = Path(out) / FOLDER / f"{seed}-{_file_name(kind)}.json"
         done = read(file)
         for i in range(len(done), num if compute else 0):
             file.parent.mkdir(parents=True, exist_ok=True)
             done.append(judge(kind, 10_000 * seed + i))
-            write_file(file, json.dumps([asdict(outcome) for outcome in done], indent=0).encode())
+            _write(file, done)
         if done:
             yield kind, done[:num]
+
+
+def _write(file: Path, outcomes: Sequence[Outcome]) -> None:
+    """The names of the columns, then a line per outcome."""
+    rows = [json.dumps(astuple(outcome), separators=(",", ":")) for outcome in outcomes]
+    write_file(file, "\n".join([json.dumps(_COLUMNS), *rows, ""]).encode())
 
 
 def read(file: Path) -> list[Outcome]:
@@ -140,9 +161,9 @@ def read(file: Path) -> list[Outcome]:
     if not file.is_file():
         return []
     try:
-        stored = json.loads(file.read_text())
-        tuples = ("causes", "doubts", "numbers")
-        return [Outcome(**{**o, **{name: tuple(o[name]) for name in tuples}}) for o in stored]
+        columns, *rows = (json.loads(line) for line in file.read_text().splitlines())
+        stored = [dict(zip(columns, row, strict=True)) for row in rows]
+        return [Outcome(**(o | {name: tuple(o[name]) for name in _TUPLES})) for o in stored]
     except (ValueError, TypeError, KeyError) as error:
         raise DatasetError(f"{file} holds no outcomes of verdicts: {error}. Remove it.") from error
 
@@ -160,29 +181,38 @@ def judge(kind: Kind, seed: int) -> Outcome:
         before = time.process_time()
         checks: Checks = result.check()
         seconds = time.process_time() - before
-        lost, quiet = None, 0.0
-        if isinstance(made, Right):
-            true = innovations(made.truth, obs, made.noise_std)
-            lost = (float(true.likelihood.sum()) - result.log_likelihood(obs)) / (obs.num_transitions * obs.dim)
-            quiet = float(true.quiet.mean(axis=0).max())
-    doubts = tuple(v.name for v in checks if v.status != "good")
-    numbers = tuple(float(v.number) if np.isfinite(v.number) else None for v in checks.causes)
-    causes = tuple(v.name for v in checks.causes)
-    lost = lost if lost is not None and np.isfinite(lost) else None
-    nats = round((lost or 0.0) * obs.num_transitions * obs.dim, 1)
-    return Outcome(
-        seed,
-        checks.status,
-        causes,
-        doubts,
-        round(seconds, 3),
-        lost,
-        numbers,
-        nats,
-        round(quiet, 3),
-        digest_of(CODE),
+        found = Outcome(
+            seed,
+            checks.status,
+            causes=tuple(v.name for v in checks.causes),
+            doubts=tuple(v.name for v in checks if v.status != "good"),
+            cpu_seconds=round(seconds, 3),
+            numbers=tuple(_rounded(v.number) for v in checks.causes),
+            code=digest_of(CODE),
+        )
+        return _beside_truth(found, made, result) if isinstance(made, Right) else found
+
+
+def _beside_truth(found: Outcome, made: Right, result: Result) -> Outcome:
+    """The same with what the true equation makes of the data."""
+    true, obs = made.innovations(), made.observations
+    nats = float(true.likelihood.sum()) - result.log_likelihood(obs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = result.noise_std / made.noise_std
+    worst = int(np.argmax(np.abs(np.log(np.maximum(ratio, 1e-300))))) if made.noise_std.all() else None
+    return replace(
+        found,
+        lost=_rounded(nats / (obs.num_transitions * obs.dim)),
+        nats=_rounded(nats) or 0.0,
+        quiet=_rounded(made.quiet(true)) or 0.0,
+        noise=None if worst is None else _rounded(float(ratio[worst])),
     )
 
 
+def _rounded(number: float) -> float | None:
+    """As many digits as anybody reads; None for what is no number."""
+    return float(f"{number:.{_DIGITS}g}") if np.isfinite(number) else None
+
+
 def _file_name(kind: Kind) -> str:
-    return "".join(c if c.isalnum() else "-" for c in kind.name)
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in kind.name)

@@ -1,6 +1,6 @@
 """The wrong class: one maker for every way to be wrong. x is an Ornstein-Uhlenbeck process, plus what the row says.
 
-Nothing here was used to choose hypotheses or thresholds.
+Real series of statsmodels stand beside them. Nothing here was used to choose hypotheses or thresholds.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import numpy as np
 
 from fimsde.benchmark.verdicts.right import stationary_paths
 from fimsde.data.observations import Observations, read
+from fimsde.datasets import load
 from fimsde.equations.sde import CorrelatedSDE, FunctionSDE
 from fimsde.shapes import Array, Float64
 
@@ -23,16 +24,21 @@ class Row:
     Attributes:
         name: For tables.
         verdicts: Names of the verdicts of which one must be the cause that is named.
-        strengths: Three of them, the weakest first; the last is at least that of the table of requirements.
+        strengths: The weakest first; the last is at least that of the table of requirements.
         unit: What a strength is.
         make: From strength and seed to data.
     """
 
     name: str
     verdicts: tuple[str, ...]
-    strengths: tuple[float, float, float]
+    strengths: tuple[float, ...]
     unit: str
     make: Callable[[float, int], Observations]
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is one real record instead of data sets without number."""
+        return len(self.strengths) == 1
 
 
 _NUM, _GAP = 3000, 0.05
@@ -161,4 +167,16 @@ ROWS = (
     Row("hidden fast variable", ("memory", "second order"), (0.5, 1.0, 3.0), "gaps of correlation time", _coloured),
     Row("coarse resolution", ("resolution",), (1.5, 3.0, 6.0), "standard deviations of a step", _rounded),
     Row("wrong readings", ("outliers",), (10.0, 15.0, 30.0), "standard deviations of a step", _outliers),
+)
+
+
+def _real(name: str) -> Callable[[float, int], Observations]:
+    return lambda part, seed: load(name)
+
+
+_RECORD = ((1.0,), "of the record")
+REAL = (
+    Row("yearly sunspots", ("second order",), *_RECORD, _real("sunspots")),
+    Row("sea surface temperature off Peru (El Niño)", ("season",), *_RECORD, _real("el-nino")),
+    Row("CO₂ at Mauna Loa", ("season", "trend"), *_RECORD, _real("co2")),
 )
