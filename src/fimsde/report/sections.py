@@ -31,7 +31,7 @@ _CITATION = """\
 Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \
 Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
 
-The fimsde developers. fimsde: zero-shot inference of stochastic differential equations. Version {version}."""
+The fimsde developers. fimsde: stochastic differential equations from time series. Version {version}."""
 
 
 def data(found: Findings) -> Section:
