@@ -63,7 +63,7 @@ def _version(wanted: bool) -> None:
 def _program(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """The stochastic differential equation behind your time series, zero-shot."""
+    """The stochastic differential equation behind your time series, with error bars and a verdict."""
 
 
 def program() -> None:
