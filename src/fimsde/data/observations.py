@@ -307,8 +307,8 @@ def _observed_rows(p: RawPath, names: tuple[str, ...], missing: Missing) -> Int[
         sort = "Sort the path, or split it where the clock restarts (a list of arrays; path= for a table)"
         advice = "Keep one of the two" if times[i] == times[i + 1] else sort
         raise InvalidObservationsError(
-            f"times must increase along each path, but {p.label} has time {times[i]} at {p.place(rows[i])} followed by "
-            f"{times[i + 1]} at {p.place(rows[i + 1])}. {advice}."
+            f"times must increase along each path, but {p.label} has time {times[i]:.12g} at {p.place(rows[i])} "
+            f"followed by {times[i + 1]:.12g} at {p.place(rows[i + 1])}. {advice}."
         )
     return rows
 
