@@ -69,7 +69,8 @@ def _of_formula(found: Findings, names: tuple[str, ...]) -> str:
     if (both := found.agreement) is None:
         return ""
     theirs = [p for p in both.formula_points if p.inside]
-    alone = [p for p, k in zip(both.points, both.partners, strict=True) if k is None and p.inside]
+    sure = [(p, k) for p, k in zip(both.points, both.partners, strict=True) if p.inside and _exists(p) >= _SURE]
+    alone = [p for p, k in sure if k is None]
     same = not alone and all(k in both.partners for k, p in enumerate(both.formula_points) if p.inside)
     if same or len(theirs) > _MOST_POINTS:
         return ""
