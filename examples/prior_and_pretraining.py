@@ -66,5 +66,5 @@ equation = equations[0]
 obs = equation.observations()
 x = np.quantile(obs.values, np.linspace(0.1, 0.9, 5))
 print("drift, truth  ", equation.sde.drift(x[:, None])[:, 0].round(2))
-print("drift, bundled", fimsde.estimate(obs).drift(x).round(2))
+print("drift, bundled", fimsde.estimate(obs, "bundled").drift(x).round(2))
 print("drift, toy    ", fimsde.estimate(obs, model).drift(x).round(2))

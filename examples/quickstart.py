@@ -21,8 +21,7 @@ table = pd.DataFrame({"t": times, "x": paths.values[0, :, 0]})
 table.to_csv("tracks.csv", index=False)
 
 # %%
-# Reading and estimating. The bundled weights are part of the package: no download, no
-# training.
+# Reading and estimating: no download, no training, nothing to choose.
 
 obs = fimsde.read("tracks.csv", time="t", values=["x"])
 sde = fimsde.estimate(obs)

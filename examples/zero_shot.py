@@ -1,4 +1,4 @@
-"""Zero-shot estimation step by step: reading, asking, doubting, saving.
+"""First steps: reading, asking, doubting, saving.
 
 Run: python examples/zero_shot.py
 """

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 import fimsde
+from fimsde.analysis.agreement import Agreement
 from fimsde.analysis.draws import Interval
+from fimsde.analysis.fixed_points import PointError
 from fimsde.analysis.formula import bare, with_error
 from fimsde.data.lines import Line, as_text
 from fimsde.equations.sde import FunctionSDE
 from fimsde.report import find
-from fimsde.report.answer import _range_of_place, answer, answer_of, text_of
+from fimsde.report.answer import answer, answer_of, text_of
+from fimsde.report.equilibria import _range_of_place
 from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
 from fimsde.systems.canonical import DOUBLE_WELL
@@ -258,3 +261,41 @@ def test_an_interval_is_as_coarse_as_the_place_it_belongs_to():
     width = np.array([2.5])
     for low, high, said in ((4.01e-5, 8.24e-5, ""), (-0.01237, 0.2, " (-0.012 to 0.2)"), (np.nan, np.nan, "")):
         assert _range_of_place(Interval(np.array([low]), np.array([high]), 0.9), width) == said
+
+
+def test_an_equilibrium_that_a_quarter_of_the_posterior_has_was_told_as_found():
+    """Three, beside a formula with one: the field is flat, and draws of it cross zero once or three times."""
+    flat = FunctionSDE(1, lambda x: 0.02 * x - 0.4 * x**3, lambda x: np.full_like(x, 0.3))
+    found = find(fimsde.result(flat, observed(flat, [0.0], num=4000)), parts=BRIEF)
+    assert [p.kind for p in found.points] == ["stable node", "unstable node", "stable node"]
+    lines = []
+    for shares, stable in (((0.26, 0.94, 0.25), 0.75), ((1.0, 1.0, 1.0), 0.0)):
+        errors = [
+            PointError(share, s, *[Interval(np.array([np.nan]), np.array([np.nan]), 0.9)] * 4)
+            for share, s in zip(shares, (1.0, stable, 1.0), strict=True)
+        ]
+        points = tuple(replace(p, error=e) for p, e in zip(found.points, errors, strict=True))
+        lines.append({line.label: line.text for line in answer_of(replace(found, points=points)).lines}["Found"])
+    unsure, sure = lines
+    assert unsure.startswith("an equilibrium, stable with probability 75%, at x1 = 0")
+    assert "perhaps two stable equilibria at x1 = -0.224 and 0.224 (probabilities 26% and 25%)" in unsure
+    assert sure.startswith("two stable equilibria at x1 = -0.224 and 0.224, an unstable one at x1 = 0")
+
+
+def test_equilibria_of_a_formula_that_is_too_simple_are_told_beside_those_of_the_field():
+    """The first line said that they are elsewhere than the third."""
+    steep = FunctionSDE(1, lambda x: -np.tanh(20 * (x - 0.5)) - 0.2 * x, lambda x: np.full_like(x, 0.5))
+    found = find(fimsde.result(steep, observed(steep, [0.5], num=4000)), parts=BRIEF)
+    (root,), moved = found.points, np.array([0.1])
+    theirs = (replace(root, x=root.x - 10 * moved), replace(root, x=root.x - moved))
+    told = {}
+    for name, partners, inside in (("same", (1,), False), ("elsewhere", (None,), True)):
+        others = (replace(theirs[0], inside=False), replace(theirs[1], inside=True))
+        both = Agreement(found.points, others, partners, "")
+        assert inside == (not both.is_complete and None in both.partners)
+        own = replace(found)
+        own.__dict__["agreement"] = both  # a cached property
+        told[name] = {line.label: line.text for line in answer_of(own).lines}["Found"]
+    assert "by itself" not in told["same"], "a root far from all data is nobody's"
+    place = re.search(r"a stable equilibrium at x1 = ([\d.]+)", told["elsewhere"])[1]
+    assert f"the formula by itself has a stable equilibrium at x1 = {float(place) - 0.1:.3f}" in told["elsewhere"]

@@ -24,6 +24,7 @@ from fimsde.plots import BandSettings
 from problems import OrnsteinUhlenbeck
 
 NO_BANDS = BandSettings(resamples=0)
+SEEN = "[...document.querySelectorAll('.{}-page')].filter(i => i.offsetParent && i.naturalWidth > 0).length"
 SCRIPT = Path(work.__file__).with_name("main.py")
 
 
@@ -351,7 +352,14 @@ def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path
         ):
             tab.click(name, "[role=tab]")
         tab.wait_for_text("fimsde estimate data.csv --time t")
-        assert tab.run(f"document.querySelectorAll('{page} img[src^=http]').length") >= 5
+        assert tab.run(f"[...document.querySelectorAll('{page} img')].filter(i => i.naturalWidth > 0).length") >= 5
+        tab.click("Fields", "[role=tab]")
+        for width, shown, hidden in ((1400, "wide", "narrow"), (390, "narrow", "wide")):
+            tab.call(
+                "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+            )
+            tab.wait(SEEN.format(shown) + " > 0")
+            assert tab.run(SEEN.format(hidden)) == 0
         assert tab.run("document.title") == "fimsde"
         assert tab.run(f"document.querySelectorAll('{page} img[onerror]').length") == 0
         assert all(url.startswith((server, "ws://127", "data:", "blob:")) for url in tab.requests), tab.requests

@@ -17,6 +17,7 @@ from fimsde.systems.canonical import DOUBLE_WELL, context
 def test_help_lists_every_command_with_an_example():
     runner = CliRunner()
     text = runner.invoke(app, ["--help"]).output
+    assert "..." not in text.partition("Commands:")[2], "a command was described by half a sentence"
     for command in ("estimate", "demo", "generate", "pretrain", "finetune", "convert", "bench"):
         assert command in text
         assert "Example" in runner.invoke(app, [command, "--help"]).output, command
@@ -78,7 +79,7 @@ def loaded_by(code, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--help"], "Estimate the equation"),
+        (["--help"], "The equation behind a table"),
         (["estimate", "--help"], "Example: fimsde estimate"),
         (["estimate", "five.csv", "--time", "tt"], "there is no column 'tt'; the columns are 't', 'x'"),
         (["estimate", "five.csv", "--values", "x,y"], "there is no column 'y'"),

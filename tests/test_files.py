@@ -372,6 +372,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(elsewhere):
             pytest.fail("the work began")
 
 
+def test_folders_above_are_made_if_wanted_and_vanish_if_the_work_fails(elsewhere):
+    (elsewhere / "kept").mkdir()
+    out = elsewhere / "kept" / "a" / "b" / "out"
+    with pytest.raises(KeyboardInterrupt), new_folder(out, parents=True):
+        raise KeyboardInterrupt
+    assert list((elsewhere / "kept").iterdir()) == []
+    with new_folder(out, parents=True) as folder:
+        (folder / "all").write_text("done")
+    assert contents(out) == {"all": "done"}
+
+
 def test_a_single_file_is_written_whole_or_not_at_all(elsewhere, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")

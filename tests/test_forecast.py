@@ -8,6 +8,7 @@ import fimsde
 from fimsde.equations.sde import FunctionSDE
 from fimsde.errors import ConfigError
 from fimsde.metrics.crps import crps
+from fimsde.results.forecasts import _numbers
 
 THETA, SIGMA, DT = 1.5, 0.7, 0.01
 OU = FunctionSDE(1, lambda x: -THETA * x, lambda x: np.full_like(x, SIGMA))
@@ -49,6 +50,12 @@ def test_a_number_of_steps_a_start_and_a_seed_can_be_given():
     assert far.component.tolist() == ["x1"]
 
 
+@pytest.mark.parametrize("times", [["2024-01-01"], np.array(["2024-01-01"], "datetime64[D]")])
+def test_dates_were_taken_for_nanoseconds_and_simulated_for_ever(times):
+    with pytest.raises(ConfigError, match="dates or text; expected numbers"):
+        _numbers(times)
+
+
 @pytest.mark.parametrize(
     ("times", "options", "words"),
     [
@@ -57,6 +64,7 @@ def test_a_number_of_steps_a_start_and_a_seed_can_be_given():
         ([], {}, "increase"),
         ([np.nan], {}, "finite"),
         (2, {"quantiles": [1.5]}, "between 0 and 1"),
+        ([1e18], {}, "gaps of the data ahead"),
     ],
 )
 def test_impossible_times_and_quantiles_are_refused(times, options, words):

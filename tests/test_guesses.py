@@ -1,5 +1,8 @@
 """Reading a table whose columns are not named: what is guessed is said, and doubt is a sentence."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -233,3 +236,12 @@ def test_paths_and_grids_lead_out_to_xarray():
 def test_an_array_without_times_is_still_refused():
     with pytest.raises(InvalidObservationsError, match="neither times nor dt"):
         fimsde.estimate(X)
+
+
+def test_what_is_guessed_was_said_about_a_line_of_this_package(tmp_path):
+    """In a process of its own: the checks of types in tests stand between a function and its caller."""
+    script = tmp_path / "mine.py"
+    pd.DataFrame({"t": T, "x": X}).to_csv(tmp_path / "a.csv", index=False)
+    script.write_text('import fimsde\n\nfimsde.estimate("a.csv")\n')
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"{script}:3: GuessWarning: read as: time 't'; state 'x'" in done.stderr

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import fimsde
+from fimsde.analysis.formula import plain_number
+from fimsde.analysis.naming import without_units
 from fimsde.data.health import health
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.files.identities import data_hash
@@ -18,6 +20,7 @@ from fimsde.report import find, num_steps, page, write_report
 from fimsde.report.classes import probabilities
 from fimsde.report.findings import weights_hash
 from fimsde.report.folder import write_fields
+from fimsde.report.formulas import columns
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
@@ -95,7 +98,8 @@ def test_numbers_are_those_of_the_result(written):
     assert fimsde.__version__ in found.text
     for verdict in result.check(seed=1):
         assert verdict.because or verdict.next_step in found.text
-    for line in str(result.equation()).splitlines()[:2]:
+    short = replace(result.equation(), names=without_units(result.names))
+    for line in str(short).splitlines()[:2]:
         assert line in [unescape(label) for label in re.findall(r'aria-label="([^"]*)"', file.read_text())]
 
 
@@ -114,6 +118,22 @@ def test_classes_of_equations_have_probabilities_that_add_up(tmp_path):
     write_report(result, tmp_path / "report.html", bands=BandSettings(resamples=0))
     assert f"{found['drift']['linear'][0]:.0%}" in (tmp_path / "report.html").read_text()
     assert probabilities(linear(2)) == {}
+
+
+def test_the_table_of_terms_had_smaller_errors_than_the_answer(tmp_path):
+    """Standard errors of the readout stood beside half widths of intervals of the posterior."""
+    walk = np.zeros(800)
+    rng = np.random.default_rng(1_000_001)
+    for i in range(1, 800):
+        walk[i] = 0.9 * walk[i - 1] + 0.2 * rng.standard_normal()
+    result = fimsde.estimate(fimsde.read(walk, dt=0.1, names=["x"]))
+    text = Page(write_report(result, tmp_path / "r.html", bands=BandSettings(resamples=0)).read_text()).text
+    rows = result.equation().to_pandas()
+    assert "90% interval" in text
+    assert "standard error" not in text
+    for row in rows.itertuples():
+        assert f"{plain_number(row.low, 3)} to {plain_number(row.high, 3)}" in text
+    assert columns(linear(1).equation()) == ("term", "coefficient", "standard error")
 
 
 def test_progress_counts_every_step(written):

@@ -22,10 +22,25 @@ def test_the_numbers_are_those_of_an_estimate():
     model = SDERegressor(dt=DT).fit(PATH)
     sde = fimsde.estimate(fimsde.read(PATH, dt=DT))
     np.testing.assert_array_equal(model.result_.drift(PATH[:5]), sde.drift(PATH[:5]))
-    np.testing.assert_allclose(model.predict(PATH[:5]), PATH[:5] + DT * sde.drift(PATH[:5]), rtol=1e-12)
-    z = (np.diff(PATH, axis=0) - DT * sde.sde.drift(PATH[:-1])) / (DT**0.5 * sde.sde.diffusion(PATH[:-1]))
-    exact = np.mean(-(z**2) / 2 - np.log(DT**0.5 * sde.sde.diffusion(PATH[:-1])) - np.log(2 * np.pi) / 2)
-    assert model.score(PATH) == pytest.approx(exact, rel=1e-9)
+    assert model.score(PATH) == sde.score(fimsde.read(PATH, dt=DT))
+
+
+def test_one_step_ahead_of_a_linear_drift_is_its_exact_mean_and_score_its_exact_likelihood():
+    """An Ornstein-Uhlenbeck process over half a relaxation time, where a single Euler step is far off."""
+    dt, theta, sigma = 0.5, 1.0, 0.7
+    shrink, std = np.exp(-theta * dt), sigma * np.sqrt((1 - np.exp(-2 * theta * dt)) / (2 * theta))
+    rng, path = np.random.default_rng(1_000_000), np.zeros((400, 1))
+    for k in range(1, len(path)):
+        path[k] = shrink * path[k - 1] + std * rng.standard_normal()
+    ou = FunctionSDE(1, lambda x: -theta * x, lambda x: np.full_like(x, sigma))
+    model = SDERegressor(dt=dt).fit(path)
+    model.result_ = fimsde.result(ou)
+    x = path[:50]
+    np.testing.assert_allclose(model.predict(x), shrink * x, rtol=1e-5)
+    assert np.abs(x * (1 - theta * dt) - shrink * x).max() > 0.1, "the negative control: one Euler step"
+    z = (path[1:] - shrink * path[:-1]) / std
+    exact = np.mean(-(z**2) / 2 - np.log(std) - np.log(2 * np.pi) / 2)
+    assert model.score(path) == pytest.approx(exact, abs=0.01)
 
 
 def test_a_wrong_gap_scores_worse():

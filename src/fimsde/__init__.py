@@ -1,4 +1,4 @@
-"""fimsde: the stochastic differential equation behind your time series, zero-shot."""
+"""fimsde: the stochastic differential equation behind your time series, with error bars and a verdict."""
 
 import sys
 from importlib import import_module

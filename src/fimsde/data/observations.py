@@ -303,12 +303,12 @@ def _observed_rows(p: RawPath, names: tuple[str, ...], missing: Missing) -> Int[
         )
     back = np.flatnonzero(np.diff(times) <= 0)
     if len(back):
-        i = back[0]
+        i, (before, after) = back[0], (float(f"{t:.15g}") for t in times[back[0] : back[0] + 2])  # 1.9, not 1.9000...01
         sort = "Sort the path, or split it where the clock restarts (a list of arrays; path= for a table)"
         advice = "Keep one of the two" if times[i] == times[i + 1] else sort
         raise InvalidObservationsError(
-            f"times must increase along each path, but {p.label} has time {times[i]} at {p.place(rows[i])} followed by "
-            f"{times[i + 1]} at {p.place(rows[i + 1])}. {advice}."
+            f"times must increase along each path, but {p.label} has time {before} at {p.place(rows[i])} followed by "
+            f"{after} at {p.place(rows[i + 1])}. {advice}."
         )
     return rows
 

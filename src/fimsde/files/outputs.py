@@ -8,7 +8,7 @@ locked: a second run into the same place stops, and what a killed run left is cl
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fimsde.errors import OutputError
@@ -30,20 +30,27 @@ def new_folder(
         out: The final name.
         overwrite: Whether a folder of that name that this package made may be replaced.
         inputs: What the work reads; nothing that holds it is replaced.
-        parents: Whether to make the folders above.
+        parents: Whether to make the folders above; they vanish with it.
 
     Raises:
         OutputError: The place is taken, in use, or cannot be written.
     """
-    target = _place(out, parents)
-    _check_folder(target, overwrite, inputs)
-    with claimed(target, is_folder=True) as work:
-        yield work
-        with _speaking_of(target):
-            _seal(work)
-            _check_folder(target, overwrite, inputs)
-            _move_folder(work, target, overwrite)
-            sync(target.parent)
+    above = [place for place in Path(os.path.abspath(out)).parents if not place.exists()] if parents else []
+    try:
+        target = _place(out, parents)
+        _check_folder(target, overwrite, inputs)
+        with claimed(target, is_folder=True) as work:
+            yield work
+            with _speaking_of(target):
+                _seal(work)
+                _check_folder(target, overwrite, inputs)
+                _move_folder(work, target, overwrite)
+                sync(target.parent)
+    except BaseException:
+        for place in above:  # what was made for nothing, from the inside out
+            with suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def check_new(out: str | Path, *, overwrite: bool = False, inputs: Sequence[Path | None] = ()) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,12 +16,14 @@ from fimsde.analysis.cycles import Cycle, find_cycle
 from fimsde.analysis.density import StationaryDensity
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint
+from fimsde.analysis.naming import without_units
 from fimsde.analysis.replay import Replay, replay
 from fimsde.data.health import Health, health
 from fimsde.data.observations import Observations
 from fimsde.errors import ConfigError, FimsdeError
 from fimsde.files.identities import data_hash, model_hash
 from fimsde.results.result import Result
+from fimsde.shapes import Array, Float64
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
@@ -40,7 +42,7 @@ class Findings:
         result: The result.
         observations: Its data.
         seed: Of simulations and checks.
-        health, points, density, replay, checks, equation: See there.
+        health, points, density, replay, checks, equation: See there; names in the equation have no units.
     """
 
     result: Result
@@ -84,6 +86,7 @@ class Findings:
             "data_sha256": data_hash(obs),
         }
         found["relaxation_time"] = relaxation_time(self.points)
+        found["measurement_noise"] = measurement_noise(self.result).tolist()
         reasons = {name: value for name in _PARTS if isinstance(value := getattr(self, name), str)}
         return _finite(found | dict(self._parts()) | {"not_computed": reasons})
 
@@ -98,6 +101,7 @@ class Findings:
         if isinstance(r := self.replay, Replay):
             yield "simulated", {"paths": r.num_simulated, "diverged": r.num_diverged}
         if isinstance(self.checks, Checks):
+            yield "status", self.checks.status
             yield "summary", self.checks.summary
             yield "verdicts", [verdict.record() for verdict in self.checks]
         if isinstance(e := self.equation, Equation):
@@ -146,6 +150,12 @@ def relaxation_time(points: Sequence[FixedPoint] | str) -> float | None:
     return 1 / rate if math.isfinite(rate) else None
 
 
+def measurement_noise(result: Result) -> Float64[Array, " dim"]:
+    """Standard deviation of the measurement noise: the estimator's own where it has one."""
+    own = getattr(result.fitted, "noise_std", None)
+    return result.noise_std if own is None else np.asarray(own, np.float64)
+
+
 def find(result: Result, seed: int = 0, progress: Progress | None = None, *, parts: Sequence[str] = STEPS) -> Findings:
     """Analyse a result.
 
@@ -177,8 +187,13 @@ def find(result: Result, seed: int = 0, progress: Progress | None = None, *, par
         density=step("density", result.stationary_density),
         replay=step("simulation", lambda: replay(result, seed=seed)),
         checks=step("verdicts", lambda: result.check(seed=seed)),
-        equation=step("equation", result.equation),
+        equation=step("equation", lambda: _in_short(result.equation())),
     )
+
+
+def _in_short(equation: Equation) -> Equation:
+    """The formula with names that have no units in them, which it is easier to read with."""
+    return replace(equation, names=without_units(equation.names))
 
 
 def _or_reason(compute: Callable[[], T]) -> T | str:

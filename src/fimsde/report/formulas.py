@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fimsde.analysis import formula
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.formula import bare, digits_of, plain_number, text_factors
@@ -26,16 +28,32 @@ def formula_block(equation: Equation, *, errors: bool = False) -> Formula:
     return Formula(tuple(FormulaLine(line, text) for line, text in zip(groups, texts, strict=True)))
 
 
-def terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[str, str, str]]:
-    """Term, coefficient and standard error of everything that was kept for a component."""
+def columns(equation: Equation) -> tuple[str, ...]:
+    """What `terms` gives of each term: its error is that of the answer, by draws of a posterior if there are any."""
+    drift = equation.drift_terms
+    if drift.intervals is None:
+        return "term", "coefficient", "standard error"
+    return "term", "coefficient", f"{drift.level:.0%} interval", "probability"
+
+
+def terms(equation: Equation, polynomials: Polynomials, component: int) -> list[tuple[str, ...]]:
+    """Term, coefficient and its error, of everything that was kept for a component."""
     rows, factors = [], text_factors(equation)
+    digits = max(4, digits_of(polynomials, component))
     for k, powers in enumerate(polynomials.exponents):
-        coefficient, error = polynomials.coefficients[component, k], polynomials.standard_errors[component, k]
-        if coefficient:
-            digits = max(4, digits_of(polynomials, component))
-            number = plain_number(float(coefficient), digits)
-            rows.append((formula.monomial(powers.tolist(), factors) or "1", number, f"{error:.2g}"))
+        if coefficient := float(polynomials.coefficients[component, k]):
+            term = formula.monomial(powers.tolist(), factors) or "1"
+            rows.append((term, plain_number(coefficient, digits), *_error(polynomials, component, k)))
     return rows
+
+
+def _error(polynomials: Polynomials, component: int, term: int) -> tuple[str, ...]:
+    if polynomials.intervals is None:
+        return (f"{polynomials.standard_errors[component, term]:.2g}",)
+    low, high = (plain_number(float(end), 3) for end in polynomials.intervals[:, component, term])
+    shares = polynomials.probabilities
+    known = shares is not None and np.isfinite(shares[component, term])
+    return f"{low} to {high}", f"{shares[component, term]:.0%}" if shares is not None and known else ""
 
 
 def left_out_text(equation: Equation) -> str:

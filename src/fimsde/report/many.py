@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 TABLE = "summary.csv"
 JOB, NUMBERS = "job.json", "result.json"
-_WORST = ("bad", "caution", "good")  # verdicts, the first that occurs decides
 _COLUMNS = (
     *("data_set", "observations", "paths", "equation", "verdict", "doubts", "measurement_noise"),
     *("time_unit", "relaxation_time", "failure"),
@@ -181,17 +180,15 @@ def _failure(name: str, error: FimsdeError) -> dict[str, Any]:
 
 def _row(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
     """One line about a result."""
-    verdicts = record.get("verdicts", [])
-    found = {v["status"] for v in verdicts}
-    noise = [v["number"] for v in verdicts if "noise" in v["name"]]
+    verdicts, noise = record.get("verdicts", []), record.get("measurement_noise", ())
     return dict.fromkeys(_COLUMNS) | {
         "data_set": name,
         "observations": record["observations"],
         "paths": record["paths"],
         "equation": record["equation"]["text"].split("\nleft out")[0] if "equation" in record else None,
-        "verdict": next((status for status in _WORST if status in found), None),
-        "doubts": "; ".join(v["name"] for v in verdicts if v["status"] != "good"),
-        "measurement_noise": noise[0] if noise else None,
+        "verdict": record.get("status"),
+        "doubts": "; ".join(v["name"] for v in verdicts if v["status"] != "good" and not v["because"]),
+        "measurement_noise": noise[0] if len(noise) == 1 else "; ".join(f"{size:.6g}" for size in noise),
         "time_unit": record["time_unit"],
         "relaxation_time": record["relaxation_time"],
     }

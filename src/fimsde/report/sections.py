@@ -22,7 +22,7 @@ from fimsde.report.answer import answer_of
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
 from fimsde.report.classes import classes
 from fimsde.report.findings import Findings, weights_hash
-from fimsde.report.formulas import formula_block, left_out_text, terms
+from fimsde.report.formulas import columns, formula_block, left_out_text, terms
 from fimsde.report.points import fixed_points
 from fimsde.results.result import Result
 
@@ -31,7 +31,7 @@ _CITATION = """\
 Seifner, P., Cvejoski, K., Berghaus, D., Ojeda, C., Sánchez, R. J. (2025). In-Context Learning of Stochastic \
 Differential Equations with Foundation Inference Models. Advances in Neural Information Processing Systems (NeurIPS).
 
-The fimsde developers. fimsde: zero-shot inference of stochastic differential equations. Version {version}."""
+The fimsde developers. fimsde: stochastic differential equations from time series. Version {version}."""
 
 
 def data(found: Findings) -> Section:
@@ -198,7 +198,7 @@ def equation(found: Findings) -> Section:
         *(Note("caution", f"{_sentence(said)}.") for said in little_drift(formula)),
         *([_agreement(found.agreement)] if found.agreement is not None else []),
         *(Paragraph(f"{_sentence(said)}.") for said in open_terms(formula)),
-        table(("field", "term", "coefficient", "standard error"), rows),
+        table(("field", *columns(formula)), rows),
         *([Code(text, "Terms that were left out, with 95 % intervals")] if (text := left_out_text(formula)) else []),
         Code(formula.latex(), "LaTeX"),
         Code(formula.code(), "Python code"),

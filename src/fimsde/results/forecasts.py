@@ -1,7 +1,7 @@
 """What an equation says about the future: the law of the state at later times, by simulation from a known state."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _DRAWS = 20  # of the posterior, as many as replays have; by hand: a table is made of each, which bounds seconds
 _OF_STARTS = 3  # a stream of random numbers of its own
+_MOST_STEPS = 1_000_000  # gaps of the data ahead; by hand: beyond it simulations take minutes
 _SUBSTEPS = 4  # per gap of the data; by hand: a quarter of the error of one Euler step, as in replays
 
 
@@ -99,10 +100,25 @@ def _grid(
     if isinstance(times, int | np.integer):
         assert data is not None, "checked above"
         times = begin + _gap(data) * np.arange(1, times + 1)
-    grid = np.asarray(times, np.float64)
+    grid = _numbers(times)
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid).all() and np.all(np.diff([begin, *grid]) > 0)):
         raise ConfigError(f"times must be finite, increase and begin after {begin:g}, the time of the known state.")
+    if data is not None and (steps := (grid[-1] - begin) / _gap(data)) > _MOST_STEPS:
+        raise ConfigError(
+            f"times reach {steps:.3g} gaps of the data ahead; at most {_MOST_STEPS:,} are simulated. Are they in the "
+            "unit of time of the data? So far ahead the law is the stationary density (stationary_density)."
+        )
     return grid, begin
+
+
+def _numbers(times: Any) -> Float64[Array, "..."]:
+    """Times as numbers; dates would count nanoseconds."""
+    if np.asarray(times).dtype.kind not in "iuf":
+        raise ConfigError(
+            "times of a forecast are dates or text; expected numbers, in the unit of time of the data, or a number of "
+            "steps ahead."
+        )
+    return np.asarray(times, np.float64)
 
 
 def _equations(known: _Known, num: int, seed: int) -> list[SDE]:

@@ -1,5 +1,6 @@
 """The ways to a result: by evidence, from a recognition model, from a baseline, from any equation, by finetuning."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -76,7 +77,7 @@ def estimate(
         The equation in the units of the data, per unit of their time; `.sde` is a `PosteriorSDE`, or the `EstimatedSDE`
         of a model.
     """
-    data = read(observations)
+    data = observations if isinstance(observations, Observations) else _read(observations)
     if model is None:
         _check_size(data)
         return of_evidence(evidence.fit(data, Settings(_to_origin(origin))), data)
@@ -85,6 +86,16 @@ def estimate(
     chosen = None if model == WEIGHTS else model
     place = None if isinstance(origin, str) else origin
     return of_estimate(estimation.estimate_sde(data, chosen, origin=place), data)
+
+
+def _read(source: Any) -> Observations:
+    """What a table holds; what is said about it points at the line that called `estimate`, not at one of this file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = read(source)
+    for said in caught:
+        warnings.warn(said.message, said.category, stacklevel=3)
+    return data
 
 
 def _check_size(data: Observations) -> None:

@@ -90,7 +90,7 @@ class Uncertain:
             simultaneous: Whether the whole curve of a component is inside with this probability, not each point of it.
             method: "posterior", which is quick, or "bootstrap", which estimates again from redrawn data; by default
                 the first if the estimator has one. See `posterior`.
-            resamples: Of the bootstrap: number of times the data are drawn again and estimated. These are kept.
+            resamples: Of the bootstrap: number of resamples of the data, each estimated again. These are kept.
             seed: Seed of the draws.
         """
         places = to_locations(x, self.dim)

@@ -1,12 +1,16 @@
 """Blocks of a report as elements of the app. Text from users' files is shown as it is: nothing in it is markup."""
 
 import re
+from html import escape
 
 import streamlit as st
 
 from fimsde.report.blocks import Block, Code, Image, Markup, Note, Paragraph, Section, TableBlock
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
+# streamlit takes the element `picture`, which would choose between two images, out of a page
+_WIDTHS = """<style>.wide-page, .narrow-page { width: 100%; border-radius: .5rem } .narrow-page { display: none }
+@media (max-width: 44rem) { .wide-page { display: none } .narrow-page { display: block } }</style>"""
 
 
 def plain(text: str) -> str:
@@ -32,12 +36,23 @@ def _show(block: Block) -> None:
             if caption:
                 st.caption(plain(caption))
         case Image():
-            st.image(block.content, caption=plain(block.caption), width="stretch")
+            _image(block)
         case Code(text, summary):
             with st.expander(summary or "Text"):
                 st.code(text, language=None)
         case Markup():
             st.html(block.html)
+
+
+def _image(block: Image) -> None:
+    """A figure; on a narrow page the one with its panels one below the other."""
+    if block.narrow_source is None:
+        st.image(block.content, width="stretch")
+    else:
+        sources = {"wide": block.source, "narrow": block.narrow_source}
+        both = [f'<img class="{width}-page" src="{s}" alt="{escape(block.alt)}">' for width, s in sources.items()]
+        st.html(_WIDTHS + "".join(both))
+    st.caption(plain(block.caption))
 
 
 def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> None:

@@ -21,11 +21,20 @@ _NO_PLACE = (
 )
 _INTERRUPTED = "fimsde: interrupted"
 _COMMANDS = {  # in the order of the help: every day first; each is a function of the module of its name
-    name: f"fimsde.interface.cli.{'local_app' if name == 'app' else name}"
-    for name in (
-        *("estimate", "report", "simulate", "finetune", "compare", "check", "demo", "app"),
-        *("bench", "generate", "pretrain", "convert", "export", "info"),
-    )
+    "estimate": "The equation behind a table: report, numbers, figures.",
+    "check": "How far to trust it: one light, and the verdicts behind it.",
+    "report": "The HTML page about a result or a table.",
+    "simulate": "Paths of a result, or of the estimate of a table.",
+    "compare": "All methods on your data, scored on held-out observations.",
+    "app": "The same in the browser.",
+    "demo": "The whole way on a simulated double well, beside the truth.",
+    "info": "What is installed, or what a table or a result holds.",
+    "finetune": "Adapt the recognition model to one data set.",
+    "bench": "Experiments of the paper, and suites against specialists.",
+    "generate": "Random equations and their paths, to train on.",
+    "pretrain": "Train a recognition model.",
+    "convert": "The authors' published checkpoint as weights of fimsde.",
+    "export": "A recognition model as ONNX and torch.export graphs.",
 }
 # objects between two searches for garbage, most of which importing torch and matplotlib makes, and none of that is
 # garbage; benchmarks/startup.py: a third of the time of `import torch` are such searches
@@ -44,7 +53,8 @@ class _Commands(TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(cmd_name)(getattr(import_module(_COMMANDS[cmd_name]), cmd_name))
+        module = import_module(f"fimsde.interface.cli.{'local_app' if cmd_name == 'app' else cmd_name}")
+        alone.command(cmd_name, short_help=_COMMANDS[cmd_name])(getattr(module, cmd_name))
         return typer.main.get_command(alone)
 
 
@@ -63,7 +73,7 @@ def _version(wanted: bool) -> None:
 def _program(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """The stochastic differential equation behind your time series, zero-shot."""
+    """The stochastic differential equation behind your time series, with error bars and a verdict."""
 
 
 def program() -> None:

@@ -29,7 +29,7 @@ def demo(
     from fimsde.results.make import estimate
     from fimsde.systems.canonical import DOUBLE_WELL
 
-    with new_folder(out, overwrite=overwrite) as folder:
+    with new_folder(out, overwrite=overwrite, parents=True) as folder:
         (folder / DATA).write_text(demo_table(seed))
         result = estimate(table.read_table(folder / DATA, table.Columns(time="t")))
         bands = BandSettings(resamples=_RESAMPLES, seed=seed)

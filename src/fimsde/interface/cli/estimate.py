@@ -63,7 +63,7 @@ def estimate(
     check_new(out, overwrite=overwrite, inputs=[file])
     observations = table.read_table(file, columns)
     model = table.find_weights(weights)
-    with new_folder(out, overwrite=overwrite, inputs=[file, model]) as folder:
+    with new_folder(out, overwrite=overwrite, inputs=[file, model], parents=True) as folder:
         record = _work(observations, model, place, folder, seed, (level, resamples) if report else None)
     from fimsde.report.folder import summary
 

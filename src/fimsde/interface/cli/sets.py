@@ -56,10 +56,16 @@ def estimate_sets(
         typer.echo(json.dumps(rows.to_dict("records"), indent=1, allow_nan=False))
     else:
         for row in found.to_dict("records"):
-            typer.echo(f"{row['data_set']}: {row['failure'] or row['equation']}")
+            typer.echo(f"{row['data_set']}: {row['failure'] or _in_words(row)}")
     typer.echo(f"the table is {out / TABLE}", err=as_json)
     if found["failure"].notna().all():
         raise ConfigError("none of the data sets could be estimated.")
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    """The light, what it doubts, and the equation."""
+    doubts = f" ({row['doubts']})" if row["doubts"] else ""
+    return f"{row['verdict'] or 'unchecked'}{doubts}: {row['equation'] or 'no formula'}"
 
 
 def _check_by(files: Sequence[Path], columns: table.Columns, by: str) -> None:
