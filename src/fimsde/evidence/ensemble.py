@@ -198,8 +198,7 @@ def draw_ensemble(
     parts = (inference.drift, equation.drift), (inference.rate, equation.rate)
     for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, (spread.drift, spread.rate), strict=True):
         drawn = draw_coefficients(weighed, num, (seed, purpose))
-        if purpose == _DRIFT:
-            drawn = add_remainders(drawn, weighed, (seed, _LEFT))
+        drawn = add_remainders(drawn, weighed, (seed, _LEFT, purpose))
         drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
         drawn = drawn.spread(mean, factor)
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
