@@ -145,11 +145,11 @@ def test_the_mean_of_draws_around_an_unknown_origin_is_the_estimate(line):
 
 
 def test_smooth_draws_have_the_normal_posterior_of_polynomial_and_process(line):
-    """Prior b ~ N(0, diag(9 w²) + s² K) on the basis; posterior (A + P)⁻¹, mixed over sizes. False alarms: 1e-6.
+    """Prior b ~ N(0, diag(w²) + s² K) on the basis; posterior (A + P)⁻¹, mixed over sizes. False alarms: 1e-6.
 
     The kernel K is used whole here; the factor of the draws leaves out at most 1e-4 of its variance.
     """
-    hypothesis = "smooth 0.7"
+    hypothesis = "smooth 0.7, mean linear"
     one = with_weights(line, hypothesis)
     basis, data = one.basis, one.kept.data
     drawn = draw_coefficients(one, NUM, (3,)).coefficients[:, :, 0]
@@ -159,7 +159,7 @@ def test_smooth_draws_have_the_normal_posterior_of_polynomial_and_process(line):
     logs, means, covariances = [], [], []
     for size in SIZES:
         prior = np.zeros((len(used), len(used)))
-        prior[:2, :2] = 9.0 * WIDTH**2 * np.eye(2)
+        prior[:2, :2] = WIDTH**2 * np.eye(2)
         prior[2:, 2:] = (size * WIDTH) ** 2 * (kernel + 1e-9 * np.eye(len(nodes)))
         a, r = data.matrix[0][np.ix_(used, used)], data.right[0][used]
         covariance = np.linalg.solve(np.eye(len(used)) + prior @ a, prior)
@@ -239,7 +239,7 @@ def test_constant_rates_have_the_normal_law_of_a_variance():
 
 def test_beyond_the_nodes_smooth_functions_spread_to_the_size_of_their_process(line):
     """One length away from the last node the spread is what the process may do, and inside nothing is added."""
-    one = with_weights(line, "smooth 0.42")
+    one = with_weights(line, "smooth 0.42, mean linear")
     drawn = draw_coefficients(one, 4000, (8,))
     field = FieldDraws.make(one.basis, drawn, (9,))
     inside = np.linspace(-1.2, 1.2, 5)[:, None]

@@ -90,7 +90,7 @@ def test_remainders_vanish_where_data_tell_and_stay_where_they_do_not():
 
 def test_smooth_functions_and_draw_numbers_are_left_alone():
     weighed = weighed_on(lambda x: -0.8 * x, num=50, noise=0.8)
-    smooth = draw_coefficients(with_weights(weighed, "smooth 0.7"), 20, (4,))
+    smooth = draw_coefficients(with_weights(weighed, "smooth 0.7, mean linear"), 20, (4,))
     np.testing.assert_array_equal(add_remainders(smooth, weighed, (5,)).coefficients, smooth.coefficients)
     many, few = (add_remainders(draw_coefficients(weighed, num, (4,)), weighed, (5,)) for num in (40, 3))
     np.testing.assert_allclose(many.coefficients[:3], few.coefficients, rtol=1e-7, atol=1e-10)

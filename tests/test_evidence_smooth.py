@@ -7,10 +7,11 @@ from scipy.stats import multivariate_normal
 
 from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.information import Information
-from fimsde.evidence.smooth import LENGTHS, SIZES, smooth_posteriors
+from fimsde.evidence.smooth import LENGTHS, SIZES, SmoothPrior, smooth_posteriors
 from fimsde.evidence.smooth_kernels import normal_kernel_root
 
 NOISE = 0.3
+LINEAR = [SmoothPrior(length, 1) for length in LENGTHS]
 
 
 def regression(dim, seed=0, num=80, field=np.sin):
@@ -49,18 +50,18 @@ def dense(y, features, kept, nodes, root, width, size, polynomial_width):
 
 
 @pytest.mark.parametrize("dim", [1, 2])
-@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("degree", [-1, 0, 1])
 def test_posterior_and_evidence_are_those_of_the_dense_computation(dim, degree):
-    """Marginal likelihood of the observations themselves; sizes averaged over; the polynomial's prior is three wide."""
+    """Marginal likelihood of the observations themselves; sizes averaged over; the polynomial's prior is one wide."""
     _, y, basis, features, data = regression(dim)
     width, lengths = np.array([0.7, 1.1])[:dim], LENGTHS[5:]
-    found = smooth_posteriors(data, basis, degree, width, lengths)
+    found = smooth_posteriors(data, basis, [SmoothPrior(length, degree) for length in lengths], width)
     kept = np.flatnonzero(basis.exponents.sum(axis=1) <= degree)
     nodes = basis.num_terms + np.arange(basis.num_nodes)
     for i, length in enumerate(lengths):
         root = normal_kernel_root(basis.grid.places, length, 1e-4)
         for c in range(dim):
-            parts = [dense(y[:, c], features, kept, nodes, root, width[c], s, 3.0 * width[c]) for s in SIZES]
+            parts = [dense(y[:, c], features, kept, nodes, root, width[c], s, width[c]) for s in SIZES]
             gains = np.array([gain for gain, _ in parts])
             assert found.evidence[i, c] == pytest.approx(logsumexp(gains) - np.log(len(SIZES)), abs=1e-5)
             mean = np.exp(gains - logsumexp(gains)) @ np.array([mean for _, mean in parts])
@@ -68,22 +69,30 @@ def test_posterior_and_evidence_are_those_of_the_dense_computation(dim, degree):
             np.testing.assert_allclose(found.coefficients[i, c] / scale, mean / scale, atol=1e-6)
 
 
+def test_a_process_without_a_polynomial_is_believed_where_there_is_no_slope_and_not_where_there_is_one():
+    width = np.ones(1)
+    for slope, likely in ((0.0, 0), (5.0, 1)):
+        *_, basis, _, data = regression(1, num=400, field=lambda u, a=slope: np.sin(2 * u) + a * u)
+        found = [smooth_posteriors(data, basis, [SmoothPrior(0.7, d)], width).evidence[0, 0] for d in (-1, 1)]
+        assert int(np.argmax(found)) == likely
+
+
 def test_evidence_finds_the_length_of_a_wave_and_prefers_long_ones_for_a_line():
     width = np.ones(1)
     *_, basis, _, wave = regression(1, num=400, field=lambda u: np.sin(2 * u))
-    fine = smooth_posteriors(wave, basis, 1, width).evidence[:, 0]
+    fine = smooth_posteriors(wave, basis, LINEAR, width).evidence[:, 0]
     *_, basis, _, line = regression(1, num=400, field=lambda u: 0.3 * u)
-    flat = smooth_posteriors(line, basis, 1, width).evidence[:, 0]
+    flat = smooth_posteriors(line, basis, LINEAR, width).evidence[:, 0]
     assert LENGTHS[int(np.argmax(fine))] < 0.6 < LENGTHS[int(np.argmax(flat))]
 
 
 def test_lengths_that_the_grid_cannot_hold_are_impossible_and_all_are_without_a_grid():
     *_, basis, _, data = regression(2)
-    found = smooth_posteriors(data, basis, 1, np.ones(2))
+    found = smooth_posteriors(data, basis, LINEAR, np.ones(2))
     short = np.array(LENGTHS) < basis.grid.spacing
     assert 0 < short.sum() < len(LENGTHS)
     assert (np.isneginf(found.evidence).all(axis=1) == short).all()
     polynomial = Basis(2, 3)
-    without = smooth_posteriors(data.polynomial(polynomial.size), polynomial, 1, np.ones(2))
+    without = smooth_posteriors(data.polynomial(polynomial.size), polynomial, LINEAR, np.ones(2))
     assert np.isneginf(without.evidence).all()
     assert (without.coefficients == 0).all()

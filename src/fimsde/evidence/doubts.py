@@ -12,7 +12,7 @@ import numpy as np
 
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
-from fimsde.evidence.filter import Equation, Predictions, predict
+from fimsde.evidence.filter import Equation, Predictions, predict, turn_of
 from fimsde.evidence.infer import Inference
 from fimsde.evidence.levels import Levels, rate_levels, with_levels
 from fimsde.shapes import Array, Float64, Int
@@ -80,12 +80,6 @@ def strain_of(found: Predictions) -> float:
     along = (white[1:] * white[:-1])[follows].sum(axis=0) / num / square
     parts = (square - 1.0) / np.sqrt(2.0), (fourth - 3.0) / np.sqrt(24.0), along
     return float(np.sqrt(num) * np.max(np.abs(parts)))
-
-
-def turn_of(found: Predictions) -> float:
-    """Median over gaps of the largest entry of exp(J h) - 1: the filter is linear in a gap, and this is how far."""
-    change = found.carried[0] - np.eye(found.carried.shape[-1])
-    return float(np.median(np.abs(change).max(axis=(1, 2)))) if len(change) else 0.0
 
 
 def window_of(found: Predictions) -> Float64[Array, " dim"]:

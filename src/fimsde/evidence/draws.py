@@ -19,7 +19,7 @@ from fimsde.bank.origin import _most_free
 from fimsde.evidence import draw_kernels, smooth_kernels
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.hypotheses import Kept, Weighed
-from fimsde.evidence.smooth import _LEFT_OUT, _WIDTH, SIZES
+from fimsde.evidence.smooth import _LEFT_OUT, _WIDTH, SIZES, SmoothPrior
 from fimsde.evidence.sparse import Search
 from fimsde.shapes import Array, Bool, Float64, Int
 
@@ -98,20 +98,20 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
         if search is not None:
             _draw_sparse(out, chosen - number * kept.num_priors, kept, basis, search, chances, number)
     first = len(kept.searches) * kept.num_priors
-    for h, length in enumerate(kept.lengths):
+    for h, prior in enumerate(kept.smooth):
         if (chosen == first + h).any():
             assert basis.grid is not None, "there are no smooth functions without nodes"
-            root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+            root = smooth_kernels.normal_kernel_root(basis.grid.places, prior.length, _LEFT_OUT)
             for c in range(dim):
                 rows = np.flatnonzero(chosen[:, c] == first + h)
                 if len(rows):
-                    _draw_smooth(out, rows, c, kept, basis, length, root, chances)
+                    _draw_smooth(out, rows, c, kept, basis, prior, root, chances)
     return out
 
 
 def first_after_smooth(kept: Kept) -> int:
     """Number of the hypothesis that there is no field; it comes after all others, if it is one."""
-    return len(kept.searches) * kept.num_priors + len(kept.lengths)
+    return len(kept.searches) * kept.num_priors + len(kept.smooth)
 
 
 def stand_in(kept: Kept) -> int:
@@ -187,13 +187,13 @@ def _draw_smooth(
     c: int,
     kept: Kept,
     basis: Basis,
-    length: float,
+    prior: SmoothPrior,
     root: Float64[Array, "nodes columns"],
     chances: _Chances,
 ) -> None:
     """f = polynomial + h with h = L u on the nodes: sizes by their evidence, then u, then the polynomial given h."""
     matrix, right, width = kept.data.matrix[c], kept.data.right[c], kept.width[c]
-    low = np.flatnonzero(basis.exponents.sum(axis=1) <= kept.degree)
+    low = np.flatnonzero(basis.exponents.sum(axis=1) <= prior.degree)
     nodes = basis.num_terms + np.arange(basis.num_nodes)
     own = matrix[np.ix_(low, low)] + np.eye(len(low)) / (_WIDTH * width) ** 2
     shared = matrix[np.ix_(low, nodes)]
@@ -215,7 +215,7 @@ def _draw_smooth(
         rest = solve_triangular(factor, white[:, columns : columns + len(low)].T, lower=True, trans="T")
         out.coefficients[which[:, None], nodes, c] = process.T
         out.coefficients[which[:, None], low, c] = (mean[:, None] - slopes @ process + rest).T
-        out.size[which, c], out.length[which, c] = part.scale**0.5, length
+        out.size[which, c], out.length[which, c] = part.scale**0.5, prior.length
 
 
 @dataclass(frozen=True, eq=False)

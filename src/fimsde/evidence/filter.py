@@ -89,6 +89,12 @@ def predict(series: Series, equation: Equation, *, euler: bool = False) -> Predi
     return Predictions(places, spreads, carried, gain, variance, whiten, innovation, begins, gaps, loglik)
 
 
+def turn_of(found: Predictions) -> float:
+    """Median over gaps of the largest entry of exp(J h) - 1: the filter is linear in a gap, and this is how far."""
+    change = found.carried[0] - np.eye(found.carried.shape[-1])
+    return float(np.median(np.abs(change).max(axis=(1, 2)))) if len(change) else 0.0
+
+
 def _run(series: Series, equation: Equation, steps: int, euler: bool) -> tuple[Array, ...]:
     """What the filter finds with so many steps in a gap."""
     return filter_kernels.filter_paths(

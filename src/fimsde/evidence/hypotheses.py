@@ -12,9 +12,9 @@ import numpy as np
 from fimsde.distributions import logsumexp
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.information import Information
-from fimsde.evidence.smooth import LENGTHS, SmoothPosteriors, smooth_posteriors
+from fimsde.evidence.smooth import LENGTHS, SmoothPosteriors, SmoothPrior, smooth_posteriors
 from fimsde.evidence.sparse import Search, SparsePosteriors, SparsePrior, sparse_posteriors
-from fimsde.shapes import Array, Float64
+from fimsde.shapes import Array, Bool, Float64
 
 SPARSE_DRIFT = (  # a share of a third halves the probability with every further term
     SparsePrior("any", 1 / 3, (0, 1, 2, 3)),
@@ -31,19 +31,21 @@ SPARSE_RATE = (
 )
 _DRIFT_SCALES, _RATE_SCALES = (1.0, 3.0, 9.0), (1.0,)  # sizes of the equation in standard deviations of the data
 _LIKE = 1.5  # times: natural sizes that differ by less are one; by hand
-_LINEAR, _CONSTANT = 1, 0  # degrees of the polynomials beside a process
-RATE_LENGTHS = LENGTHS[3:]
+SMOOTH_DRIFT = tuple(SmoothPrior(length, degree) for degree in (-1, 1) for length in LENGTHS)
+SMOOTH_RATE = tuple(SmoothPrior(length, 0) for length in LENGTHS[3:])
+_NONE = 1 / 24  # probability that there is no drift
+_OWN_WAY = 0.25  # probability that a component is of a kind of its own, whatever the others are; by hand
 
 PLACES = ("zero", "unknown")  # of the origin of sparse polynomials
 
 
-def _names(priors: Sequence[SparsePrior], lengths: Sequence[float], last: Sequence[str]) -> tuple[str, ...]:
+def _names(priors: Sequence[SparsePrior], smooth: Sequence[SmoothPrior], last: Sequence[str]) -> tuple[str, ...]:
     sparse = [f"{prior.name}, origin {place}" for place in PLACES for prior in priors]
-    return (*sparse, *(f"smooth {length:g}" for length in lengths), *last)
+    return (*sparse, *(str(prior) for prior in smooth), *last)
 
 
-DRIFT = _names(SPARSE_DRIFT, LENGTHS, ("none",))
-RATE = _names(SPARSE_RATE, RATE_LENGTHS, ())
+DRIFT = _names(SPARSE_DRIFT, SMOOTH_DRIFT, ("none",))
+RATE = _names(SPARSE_RATE, SMOOTH_RATE, ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +57,14 @@ class Kept:
         width: Natural size of the field, per component: of smooth functions.
         searches: What was looked at for sparse polynomials around each of `PLACES`; None where none was.
         num_priors: Of sparse polynomials.
-        lengths: Of smooth functions.
-        degree: Of the polynomials beside these.
+        smooth: Priors of smooth functions.
     """
 
     data: Information
     width: Float64[Array, " dim"]
     searches: tuple[Search | None, ...]
     num_priors: int
-    lengths: tuple[float, ...]
-    degree: int
+    smooth: tuple[SmoothPrior, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Weighed:
         evidence: log p(data | hypothesis), up to a constant; minus infinity if it was not considered.
         coefficients: E[b | data, hypothesis].
         weights: p(hypothesis | data).
-        log_evidence: log p(data), over all hypotheses, up to the same constant.
+        log_evidence: log p(data), over all hypotheses given what the other components say, up to the same constant.
         kept: What draws are made of.
     """
 
@@ -96,7 +96,7 @@ class Weighed:
     def smooth_share(self) -> float:
         """The probability that the field is no polynomial, of the component where it is largest."""
         first = len(PLACES) * self.kept.num_priors
-        return float(self.weights[first : first + len(self.kept.lengths)].sum(axis=0).max())
+        return float(self.weights[first : first + len(self.kept.smooth)].sum(axis=0).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,60 +122,83 @@ def weigh_drift(
     that drifts are of the size of g even where paths rarely leave a well, and are slow.
     """
     natural = np.maximum(speed, level)
-    smooth = smooth_posteriors(data, basis, _LINEAR, natural)
-    none = np.zeros(len(speed))  # the log likelihood is zero at b = 0
     widths = np.stack([speed, natural] if (natural > _LIKE * speed).any() else [natural])
-    sparse = SPARSE_DRIFT, _DRIFT_SCALES
-    return _weighed(data, basis, *sparse, widths, origin, smooth, LENGTHS, _LINEAR, none)
+    return _weighed(data, basis, SPARSE_DRIFT, _DRIFT_SCALES, widths, origin, SMOOTH_DRIFT, _NONE)
 
 
 def weigh_rate(data: Information, basis: Basis, width: Float64[Array, " dim"], origin: Origin) -> Weighed:
     """Sparse quadratics around zero or an unknown origin, constants among them, and smooth functions."""
-    smooth = smooth_posteriors(data, basis, _CONSTANT, width, RATE_LENGTHS)
-    sparse = SPARSE_RATE, _RATE_SCALES
-    return _weighed(data, basis, *sparse, width[None], origin, smooth, RATE_LENGTHS, _CONSTANT, None)
+    return _weighed(data, basis, SPARSE_RATE, _RATE_SCALES, width[None], origin, SMOOTH_RATE, 0.0)
 
 
 def _weighed(
     data: Information,
     basis: Basis,
-    priors: Sequence[SparsePrior],
+    sparse: Sequence[SparsePrior],
     scales: Sequence[float],
     widths: Float64[Array, "widths dim"],
     origin: Origin,
-    smooth: SmoothPosteriors,
-    lengths: tuple[float, ...],
-    degree: int,
-    none: Float64[Array, " dim"] | None,
+    smooth: tuple[SmoothPrior, ...],
+    none: float,
 ) -> Weighed:
-    dim, evidence, coefficients = widths.shape[1], smooth.evidence, smooth.coefficients
-    polynomial = data.polynomial(basis.num_terms)
-    rest = evidence if none is None else np.vstack([evidence, none])
-    otherwise = logsumexp(rest, axis=0) - np.log(len(rest)) if len(rest) else np.full(dim, -np.inf)
+    dim, polynomial = widths.shape[1], data.polynomial(basis.num_terms)
+    rest = smooth_posteriors(data, basis, smooth, widths[-1])
+    if none > 0:  # the log likelihood is zero at b = 0
+        nothing = np.zeros((1, dim, basis.size))
+        rest = SmoothPosteriors(np.vstack([rest.evidence, nothing[:, :, 0]]), np.vstack([rest.coefficients, nothing]))
+    otherwise = logsumexp(rest.evidence, axis=0) - np.log(len(rest.evidence))
     found = []
     for place, considered in ((origin.place, origin.place is not None), (None, not origin.is_sure)):
         if considered:
-            found.append(sparse_posteriors(polynomial, basis.degree, priors, widths, scales, place, otherwise))
+            found.append(sparse_posteriors(polynomial, basis.degree, sparse, widths, scales, place, otherwise))
         else:
-            found.append(_impossible(len(priors), dim, basis.num_terms))
-    sparse = np.zeros((len(PLACES) * len(priors), dim, basis.size))
-    sparse[:, :, : basis.num_terms] = np.concatenate([part.coefficients for part in found])
-    all_evidence = np.vstack([*(part.evidence for part in found), rest])
-    all_coefficients = np.concatenate(
-        [sparse, coefficients, *([] if none is None else [np.zeros((1, dim, basis.size))])]
-    )
-    prior = _log_prior(priors, len(rest))
-    weights = all_evidence + prior[:, None]
-    total = logsumexp(weights, axis=0)
-    kept = Kept(data, widths[-1], tuple(part.search for part in found), len(priors), lengths, degree)
-    return Weighed(basis, all_evidence, all_coefficients, np.exp(weights - total), total, kept)
+            found.append(_impossible(len(sparse), dim, basis.num_terms))
+    of_sparse = np.zeros((len(PLACES) * len(sparse), dim, basis.size))
+    of_sparse[:, :, : basis.num_terms] = np.concatenate([part.coefficients for part in found])
+    evidence = np.vstack([*(part.evidence for part in found), rest.evidence])
+    held = np.isfinite(rest.evidence[: len(smooth)]).all(axis=1)  # lengths that the grid can hold
+    weights, total = _weights(evidence, _prior(sparse, held, none), _kinds(sparse, smooth, none))
+    kept = Kept(data, widths[-1], tuple(part.search for part in found), len(sparse), smooth)
+    return Weighed(basis, evidence, np.concatenate([of_sparse, rest.coefficients]), weights, total, kept)
 
 
 def _impossible(num: int, dim: int, terms: int) -> SparsePosteriors:
     return SparsePosteriors(np.full((num, dim), -np.inf), np.zeros((num, dim, terms)))
 
 
-def _log_prior(priors: Sequence[SparsePrior], num_rest: int) -> Float64[Array, " hypotheses"]:
+def _prior(sparse: Sequence[SparsePrior], held: Bool[Array, " smooth"], none: float) -> Float64[Array, " hypotheses"]:
     """A third each for sparse around zero, sparse around an unknown origin, and the rest; priors by their weights."""
-    sparse = np.array([prior.weight for prior in priors]) / sum(prior.weight for prior in priors)
-    return np.log(np.concatenate([sparse, sparse, np.full(num_rest, 1.0 / max(num_rest, 1))]) / 3.0)
+    weights = np.array([prior.weight for prior in sparse])
+    share = weights / weights.sum() / 3.0
+    smooth = (1 / 3 - none) * held / max(int(held.sum()), 1)
+    return np.concatenate([share, share, smooth, [none] * (none > 0)])
+
+
+def _kinds(
+    sparse: Sequence[SparsePrior], smooth: Sequence[SmoothPrior], none: float
+) -> Bool[Array, "kinds hypotheses"]:
+    """Which hypotheses are of a kind: polynomials, and smooth functions of one length."""
+    lengths = [*([0.0] * len(PLACES) * len(sparse)), *(prior.length for prior in smooth), *([0.0] * (none > 0))]
+    return np.array([[length == kind for length in lengths] for kind in dict.fromkeys(lengths)])
+
+
+def _weights(
+    evidence: Float64[Array, "hypotheses dim"],
+    prior: Float64[Array, " hypotheses"],
+    kinds: Bool[Array, "kinds hypotheses"],
+) -> tuple[Float64[Array, "hypotheses dim"], Float64[Array, " dim"]]:
+    """p(hypothesis | data) and log p(data) of every component, given what the others say of the kind of the equation.
+
+    p(h_1, ..., h_d) = sum_k p(k) prod_c [(1 - ε) p(h_c | k) + ε p(h_c)]: components of an equation tend to be of one
+    kind k, and each goes its own way with probability ε. By itself, a component has the prior p(h) whatever ε is.
+    """
+    of_kind = kinds.astype(np.float64) @ prior
+    kinds, of_kind = kinds[of_kind > 0], of_kind[of_kind > 0]
+    given = (1.0 - _OWN_WAY) * kinds * prior / of_kind[:, None] + _OWN_WAY * prior  # (kinds, hypotheses)
+    with np.errstate(divide="ignore"):
+        joint = evidence[None] + np.log(given)[:, :, None]  # (kinds, hypotheses, dim)
+    own = logsumexp(joint, axis=1)  # (kinds, dim)
+    others = np.log(of_kind)[:, None] + own.sum(axis=1, keepdims=True) - own
+    others -= logsumexp(others, axis=0)
+    total = logsumexp(others + own, axis=0)
+    return np.exp(logsumexp(joint + others[:, None], axis=0) - total), total

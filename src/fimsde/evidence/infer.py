@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from fimsde.bank.scales import Motion, measure_motion
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
-from fimsde.evidence.filter import Equation, Predictions, predict
+from fimsde.evidence.filter import Equation, Predictions, predict, turn_of
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
 from fimsde.evidence.information import (
     VarianceInformation,
@@ -30,7 +31,7 @@ from fimsde.evidence.settle import (
     rate_degree,
     settle,
 )
-from fimsde.evidence.start import local_level
+from fimsde.evidence.start import Level, local_level
 from fimsde.shapes import Array, Float64
 
 MOST_COMPONENTS = 8
@@ -44,7 +45,11 @@ _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not ma
 _WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
 _MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly all after four
 _UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
-_PRICE = 3.0  # nats that the noise of a component must gain: half the logarithm of a few hundred observations
+_TURN = 0.2  # of the state in a gap: from there on a drift may look like noise
+_EVIDENT = 6.0  # standard errors: a likelihood ratio of exp(18)
+_DECADES = 5.0  # of v / g h that are equally likely, if there is noise
+_DECIDED = 20.0  # nats by which polynomial equations decide whether there is noise
+_RARE = 0.05  # probability of noise, or of none, below which it is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,7 @@ class Inference:
         noise_error: Standard error of the noise variance.
         told: The log likelihood of the coefficients of g and of the noise variance.
         likelihood: log p(data) under the equation.
+        log_evidence: log p(data), over all hypotheses with such noise, or without any.
         speed: Natural size of the drift.
         num_steps: From an observation to the next.
         is_coarse: Whether neighbouring observations know little of each other: then a step is an Euler step.
@@ -68,6 +74,7 @@ class Inference:
     noise_error: Float64[Array, " dim"]
     told: VarianceInformation
     likelihood: float
+    log_evidence: float
     speed: Float64[Array, " dim"]
     num_steps: int
     is_coarse: bool
@@ -80,17 +87,36 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     and again around their average until the likelihood of that is settled. The first time g is its own mean everywhere:
     whether it depends on the state is asked where that is not assumed, for around a g that follows the noise of few
     data every other one looks unlikely.
+
+    Where data cannot tell whether there is measurement noise, its variance is what is expected: size times probability.
     """
     series = to_series(tr)
     motion = measure_motion(series)
-    settled = _settled(_blocks(series), motion)
-    equation = _with_constant_rate(_on_grids(series, settled.equation), settled.predictions)
+    starts = _starts(_blocks(series), motion)
+    found = [_weighed(series, s, motion, origin, keep_noise=not (s.equation.noise > 0).any()) for s in starts]
+    if len(found) == 1:
+        return found[0]
+    clean, noisy = found
+    share = float(expit(noisy.log_evidence - clean.log_evidence))
+    if not (noisy.equation.noise > 0).any() or not share > _RARE:
+        return clean
+    if share > 1.0 - _RARE:
+        return noisy
+    between = replace(starts[1].equation, noise=share * noisy.equation.noise)
+    start = settle(_blocks(series), between, motion.speed, keep_noise=True)
+    return _weighed(series, start, motion, origin, keep_noise=True)
+
+
+def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, keep_noise: bool) -> Inference:
+    """Hypotheses weighed around an equation, and around what follows from that, until nothing changes."""
+    equation = _with_constant_rate(_on_grids(series, start.equation), start.predictions)
     here = Settled(equation, predict(series, equation, euler=motion.coarse))
     if not np.isfinite(here.predictions.likelihood):  # few data, and a drift that explodes between them
         walk = replace(equation, drift=np.zeros_like(equation.drift))
         here = Settled(walk, predict(series, walk, euler=motion.coarse))
     for turn in range(_MOST_WEIGHINGS):
-        found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=turn == 0)
+        keep = turn == 0 or keep_noise
+        found, change = _weigh(here, motion.speed, origin, euler=motion.coarse, keep_noise=keep)
         before, here = here, advance(series, here, found.equation, euler=motion.coarse, expected=change)
         if turn > 0 and abs(here.predictions.likelihood - before.predictions.likelihood) < SETTLED:
             break
@@ -115,20 +141,58 @@ def _without_nodes(series: Series, here: Settled, *, euler: bool) -> Settled:
     return Settled(equation, predict(series, equation, euler=euler))
 
 
-def _settled(series: Series, motion: Motion) -> Settled:
-    """The best polynomial equation, begun with noise and, where that may have been motion, also without.
+def _starts(series: Series, motion: Motion) -> list[Settled]:
+    """The best polynomial equations without noise and with it; one of them where the other is out of the question.
 
-    Noise that is small beside what a gap adds looks like a drift that bends within the gap; then both are tried, and
-    noise must gain more than the price of a parameter. Begun without noise, noise may come once the drift has settled.
+    Noise that is small beside what a gap adds looks like a drift that bends within the gap. So both hypotheses are
+    carried on, and the evidence decides between them in the end.
     """
-    level = local_level(series, noisy=not motion.coarse)
-    candidates = [settle(series, random_walk(level), motion.speed, euler=motion.coarse)]
-    gap = float(np.median(series.dtau[series.dtau > 0]))
-    if (level.noise > 0).any() and not (level.noise > _CLEAR * gap * level.rate).all():
-        clean = random_walk(local_level(series, noisy=False))
-        other = settle(series, clean, motion.speed, euler=motion.coarse, keep_noise=True)
-        candidates.append(settle(series, other.equation, motion.speed, euler=motion.coarse))
-    return max(candidates, key=lambda s: s.predictions.likelihood - _PRICE * np.count_nonzero(s.equation.noise))
+    if motion.coarse:
+        return [settle(series, random_walk(local_level(series, noisy=False)), motion.speed, euler=True)]
+    level = local_level(series)
+    noisy = settle(series, random_walk(level), motion.speed) if (level.noise > 0).any() else None
+    if noisy is not None and _is_evident(noisy, level):
+        return [noisy]
+    clean = settle(series, random_walk(local_level(series, noisy=False)), motion.speed, keep_noise=True)
+    if noisy is None:
+        possible = _possible_noise(clean)
+        if not (possible > 0).any():
+            return [clean]
+        noisy = settle(series, replace(clean.equation, noise=possible), motion.speed)
+    gain = noisy.predictions.likelihood - clean.predictions.likelihood
+    if not (noisy.equation.noise > 0).any() or not gain > 0:  # or no number
+        return [clean]
+    return [noisy] if gain > _DECIDED else [clean, noisy]
+
+
+def _is_evident(noisy: Settled, level: Level) -> bool:
+    """Whether noise stands out in every component, and is no drift that bends within the gap.
+
+    It is none where noise is more than what a gap adds, or the drift hardly turns in a gap.
+    """
+    equation, found = noisy.equation, noisy.predictions
+    if (level.noise > _CLEAR * np.median(found.gaps) * level.rate).all():
+        return True
+    told = variance_information(found, equation, found.innovation)
+    if not np.isfinite(told.matrix).all() or turn_of(found) > _TURN:
+        return False
+    mean, error = told.noise(10.0 * mean_rate(equation, found))
+    return bool((mean > _EVIDENT * error).all() and (equation.noise > 0).all())
+
+
+def _possible_noise(clean: Settled) -> Float64[Array, " dim"]:
+    """The noise variance that data may have where an equation without noise was found; zero where they cannot.
+
+    It can be where its best value is larger than its error, of which the drift has taken a part: an error of an
+    observation looks like one of the drift as far as the equation forgets within a gap.
+    """
+    equation, found = clean.equation, clean.predictions
+    told = variance_information(found, equation, found.innovation)
+    if not np.isfinite(told.matrix).all():
+        return np.zeros_like(equation.noise)
+    mean, error = told.noise(10.0 * mean_rate(equation, found))
+    left = np.clip(np.median(np.diagonal(found.carried[0], axis1=1, axis2=2), axis=0), 0.0, 1.0)
+    return np.maximum(mean, error) * (mean > left * error).any()
 
 
 def _weigh(
@@ -155,8 +219,23 @@ def _weigh(
     change = data.change(equation.drift, drift.mean) + told.change(
         np.vstack([equation.rate, equation.noise]), np.vstack([after.rate, after.noise])
     )
+    log_evidence = (
+        found.likelihood
+        + (drift.log_evidence.sum() - data.at(equation.drift))
+        + (rate.log_evidence.sum() + told.log_noise(noise) - told.at(np.vstack([equation.rate, equation.noise])))
+        - np.log(_DECADES * np.log(10.0) * noise[noise > 0]).sum()  # of noise that is there, each size is as likely
+    )
     return Inference(
-        drift, rate, after, noise_error, told, found.likelihood, drift.kept.width, len(found.gaps), euler
+        drift,
+        rate,
+        after,
+        noise_error,
+        told,
+        found.likelihood,
+        float(log_evidence),
+        drift.kept.width,
+        len(found.gaps),
+        euler,
     ), change
 
 

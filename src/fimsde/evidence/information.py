@@ -23,7 +23,11 @@ class Information:
 
     def change(self, one: Float64[Array, "size dim"], other: Float64[Array, "size dim"]) -> float:
         """The log likelihood of other coefficients, less that of these."""
-        return _quadratic(self.matrix, self.right, other) - _quadratic(self.matrix, self.right, one)
+        return self.at(other) - self.at(one)
+
+    def at(self, coefficients: Float64[Array, "size dim"]) -> float:
+        """The log likelihood, summed over components."""
+        return _quadratic(self.matrix, self.right, coefficients)
 
     def times(self, factor: float) -> "Information":
         """The log likelihood times a factor."""
@@ -130,7 +134,16 @@ class VarianceInformation:
 
     def change(self, one: Float64[Array, "size2_plus_1 dim"], other: Float64[Array, "size2_plus_1 dim"]) -> float:
         """The log likelihood of other coefficients and noise, less that of these."""
-        return _quadratic(self.matrix, self.right, other) - _quadratic(self.matrix, self.right, one)
+        return self.at(other) - self.at(one)
+
+    def at(self, coefficients: Float64[Array, "size2_plus_1 dim"]) -> float:
+        """The log likelihood of coefficients and noise, summed over components."""
+        return _quadratic(self.matrix, self.right, coefficients)
+
+    def log_noise(self, noise: Float64[Array, " dim"]) -> float:
+        """log of what is left out of `of_rate` when every v is integrated over: sqrt(2π / A_vv) exp(r_v² / 2 A_vv)."""
+        own, right = self.matrix[noise > 0, -1, -1], self.right[noise > 0, -1]
+        return float(0.5 * (right**2 / own + np.log(2.0 * np.pi / own)).sum())
 
     def of_rate(self, noise: Float64[Array, " dim"]) -> Information:
         """Of g alone: with no noise where there is none, and with every noise that may be elsewhere.

@@ -74,6 +74,8 @@ def settle(
     best = Settled(start, predict(series, start, euler=euler))
     for _ in range(_MOST_PASSES):
         before = best.predictions.likelihood
+        if not np.isfinite(before):  # a drift that explodes between few data
+            break
         best = advance(series, best, _improved(best, speed, keep_noise=euler or keep_noise), euler=euler)
         if best.predictions.likelihood < before + SETTLED:
             break

@@ -14,47 +14,72 @@ from fimsde.shapes import Array, Float64
 
 LENGTHS = (0.15, 0.25, 0.42, 0.7, 1.2, 2.0, 3.5)  # standard deviations of the data: from fine to nearly linear
 SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)  # standard deviation of the process, in natural sizes of the field
-_WIDTH = 3.0  # prior width of polynomial coefficients, in the same sizes: so wide that data decide
+_WIDTH = 1.0  # prior width of polynomial coefficients, in the same sizes
 _LEFT_OUT = 1e-4  # share of the variance of the process that its factor may leave out at a node
+
+
+@dataclass(frozen=True)
+class SmoothPrior:
+    """f = polynomial + h with h ~ GP(0, (size width)² exp(-|x - x'|² / 2 length²)).
+
+    Attributes:
+        length: Standard deviations of the data over which the process changes.
+        degree: Of the polynomial; -1: there is none.
+    """
+
+    length: float
+    degree: int
+
+    def __str__(self) -> str:
+        return f"smooth {self.length:g}, mean {_MEANS[self.degree]}"
+
+
+_MEANS = {-1: "zero", 0: "constant", 1: "linear"}
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothPosteriors:
-    """What smooth fields of each length make of the data, sizes integrated over.
+    """What each prior makes of the data, sizes integrated over.
 
     Attributes:
-        evidence: log p(data | length), per component; minus infinity for lengths that the grid cannot hold.
-        coefficients: E[b | data, length].
+        evidence: log p(data | prior), per component; minus infinity for lengths that the grid cannot hold.
+        coefficients: E[b | data, prior].
     """
 
-    evidence: Float64[Array, "lengths dim"]
-    coefficients: Float64[Array, "lengths dim size"]
+    evidence: Float64[Array, "priors dim"]
+    coefficients: Float64[Array, "priors dim size"]
 
 
 def smooth_posteriors(
-    data: Information, basis: Basis, degree: int, width: Float64[Array, " dim"], lengths: Sequence[float] = LENGTHS
+    data: Information, basis: Basis, priors: Sequence[SmoothPrior], width: Float64[Array, " dim"]
 ) -> SmoothPosteriors:
-    """Posteriors of f = polynomial + h with h ~ GP(0, (size width)² exp(-|x - x'|² / 2 length²)).
+    """Posteriors of smooth fields.
 
     On the nodes of the grid h has the coefficients L u, u ~ N(0, (size width)²) with L L' the kernel there. The
-    polynomial, of this degree, has a wide prior and is integrated out first; sizes are equally likely.
+    polynomial has a wide prior and is integrated out first; sizes are equally likely.
     """
     dim, size = data.right.shape
-    evidence = np.full((len(lengths), dim), -np.inf)
-    coefficients = np.zeros((len(lengths), dim, size))
+    evidence = np.full((len(priors), dim), -np.inf)
+    coefficients = np.zeros((len(priors), dim, size))
     if basis.grid is None:
         return SmoothPosteriors(evidence, coefficients)
-    kept = np.flatnonzero(basis.exponents.sum(axis=1) <= degree)
     nodes = basis.num_terms + np.arange(basis.num_nodes)
-    reduced = [_without_polynomial(data.matrix[c], data.right[c], kept, nodes, _WIDTH * width[c]) for c in range(dim)]
-    for i, length in enumerate(lengths):
-        if length < basis.grid.spacing:
+    low = {degree: np.flatnonzero(basis.exponents.sum(axis=1) <= degree) for degree in {p.degree for p in priors}}
+    reduced = {
+        degree: [_without_polynomial(data.matrix[c], data.right[c], kept, nodes, _WIDTH * width[c]) for c in range(dim)]
+        for degree, kept in low.items()
+    }
+    roots = {
+        length: smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+        for length in {p.length for p in priors if p.length >= basis.grid.spacing}
+    }
+    for i, prior in enumerate(priors):
+        if prior.length not in roots:
             continue
-        root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
-        for c, part in enumerate(reduced):
-            evidence[i, c], process = _process(part, root, width[c])
+        for c, part in enumerate(reduced[prior.degree]):
+            evidence[i, c], process = _process(part, roots[prior.length], width[c])
             coefficients[i, c, nodes] = process
-            coefficients[i, c, kept] = part.mean - part.slopes @ process
+            coefficients[i, c, low[prior.degree]] = part.mean - part.slopes @ process
     return SmoothPosteriors(evidence, coefficients)
 
 
@@ -72,6 +97,8 @@ class _Reduced:
 def _without_polynomial(
     matrix: Float64[Array, "size size"], right: Float64[Array, " size"], kept: Array, nodes: Array, width: float
 ) -> _Reduced:
+    if len(kept) == 0:
+        return _Reduced(matrix[np.ix_(nodes, nodes)], right[nodes], 0.0, np.zeros(0), np.zeros((0, len(nodes))))
     own = matrix[np.ix_(kept, kept)] + np.eye(len(kept)) / width**2
     shared = matrix[np.ix_(kept, nodes)]
     factor = cho_factor(own, lower=True)
