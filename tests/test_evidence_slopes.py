@@ -27,14 +27,17 @@ def test_the_product_that_data_know_is_kept():
 
 
 def test_draws_with_steeper_drifts_have_larger_diffusions(monkeypatch):
-    """Of an autoregression, φ and its residual variance are independent, so that log g and the slope are not."""
-    data = as_observations(ou_data(1500, 3, gap=0.2))
+    """Of an autoregression, φ and its residual variance are independent, so that log g and the slope are not.
+
+    The correlation of 2000 draws of independent numbers is below 4.9 / sqrt(2000) but for a chance of 1e-6.
+    """
+    sde = fit(as_observations(ou_data(1500, 3, gap=0.2)))
     ends = np.array([[-0.5], [0.5]])
 
     def correlation():
-        drift, diffusion = fit(data).draws(300).fields(ends)
+        drift, diffusion = sde.draws(2000).fields(ends)
         return np.corrcoef(drift[:, 0, 0] - drift[:, 1, 0], np.log(diffusion[:, :, 0]).mean(axis=1))[0, 1]
 
-    found = correlation()
+    assert correlation() > 4.9 / 2000**0.5
     monkeypatch.setattr(ensemble, "_follow_slopes", lambda fields, equation, doubts: None)
-    assert found > correlation() + 0.2
+    assert abs(correlation()) < 4.9 / 2000**0.5
