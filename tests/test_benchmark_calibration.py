@@ -18,7 +18,7 @@ from fimsde.benchmark.calibration.spreads import fit_factors, spread_table
 from fimsde.benchmark.calibration.tables import tables
 from fimsde.equations.sde import FunctionSDE
 from fimsde.evidence.estimate import fit
-from fimsde.evidence.spread import PARTS, spread_of, traits_of
+from fimsde.evidence.spread import PARTS, installed_table, spread_of, traits_of
 from fimsde.interface.cli import app
 from test_evidence_infer import as_observations, ou_data
 
@@ -68,6 +68,20 @@ def test_all_sources_have_cases_and_noise_is_added_to_the_same_path():
     assert away == pytest.approx(0.025 * np.ptp(clean.observations.values), rel=0.3)
 
 
+def test_data_of_wide_families_follow_their_equation_over_a_coarse_gap():
+    """Relaxation at a rate a to b: x' - b = (x - b) exp(-a h) + noise of the variance g (1 - exp(-2 a h)) / 2 a."""
+    known = load_case(Case("wide", "linear-1d", "coarse", 0.0, 5000, 0), 1_000_000)
+    x, gap = known.observations.values[:, 0], known.observations.times[1] - known.observations.times[0]
+    at_zero, at_one = known.truth.drift(np.array([[0.0], [1.0]]))[:, 0]
+    rate, g = at_zero - at_one, known.truth.diffusion(np.zeros((1, 1)))[0, 0] ** 2
+    rest = at_zero / rate
+    left = x[1:] - rest - (x[:-1] - rest) * np.exp(-rate * gap)
+    white = left / np.sqrt(-g * np.expm1(-2.0 * rate * gap) / (2.0 * rate))
+    check_cdf(white, norm.cdf)
+    with pytest.raises(AssertionError, match="distribution"):
+        check_cdf(1.2 * white, norm.cdf)
+
+
 def test_paths_have_the_variance_of_their_equation_over_a_gap():
     """dx = -6 x dt + dW from zero: (1 - exp(-1.2)) / 12 after a gap of 0.1; twenty Euler steps miss it by 3 %.
 
@@ -86,6 +100,7 @@ def test_factors_of_traits_are_the_quantiles_that_cover():
     """90 % of uniform numbers up to 2 are below 1.8; factors multiply those with which data were measured."""
     found = json.loads(spread_table(rows(400, lambda rng, n: rng.uniform(0, 2, n)), "cmd"))["factors"]
     assert found["drift"]["all"] * found["drift"]["1-D"] == pytest.approx(1.8, abs=0.05)
+    assert found["drift"]["1-D"] == pytest.approx(installed_table()["drift"]["1-D"], rel=0.1)  # drawn to what was there
     twice = json.loads(spread_table(rows(400, lambda rng, n: rng.uniform(0, 2, n), factor=2.0), "cmd"))["factors"]
     assert twice["rate_whole"]["all"] * twice["rate_whole"]["1-D"] == pytest.approx(3.6, abs=0.1)
 

@@ -12,8 +12,8 @@ from fimsde.bank import monomials
 from fimsde.evidence import draw_kernels
 from fimsde.evidence.basis import Basis, choose_grid
 from fimsde.evidence.draws import draw_coefficients
-from fimsde.evidence.ensemble import FieldDraws
 from fimsde.evidence.estimate import fit
+from fimsde.evidence.field_draws import FieldDraws
 from fimsde.evidence.hypotheses import DRIFT, Origin, weigh_drift, weigh_rate
 from fimsde.evidence.information import Information
 from fimsde.evidence.smooth import SIZES

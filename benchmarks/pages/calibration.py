@@ -9,7 +9,7 @@ from fimsde.benchmark.calibration.tables import tables
 from pages.formats import markdown
 from pages.stored import Stored
 
-SEED = 7  # of reports; 0 had been seen when the method was still made
+SEED = 8  # of reports; 0 had been seen when the method was still made, 7 before draws had remainders
 NOTHING = "Nothing is stored yet."
 
 

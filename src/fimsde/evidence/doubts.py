@@ -5,7 +5,7 @@ equation may not fit: then innovations are not standard normal and independent, 
 equation are too narrow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -15,8 +15,10 @@ from fimsde.data.transitions import Transitions
 from fimsde.evidence.filter import Equation, Predictions, predict, turn_of
 from fimsde.evidence.infer import Inference
 from fimsde.evidence.levels import Levels, rate_levels, with_levels
-from fimsde.shapes import Array, Int
+from fimsde.shapes import Array, Float64, Int
 
+_PLACES = 40  # at which slopes of drawn drifts are taken; by hand: bounds the time
+_LEAST_GAIN = 0.01  # of a filter: hundred observations are one window; fewer see nothing of it
 _BLOCKS, _LENGTH = 8, 250  # stretches of the data on which the equation is looked at, and their length: milliseconds
 
 
@@ -26,11 +28,16 @@ class Doubts:
     levels: Per component: the law of the level of g where it is not well known beside noise, else None.
     strain: By how many standard errors innovations differ from standard normal, independent numbers.
     turn: By how much the drift turns an error of the state in a gap: largest entry of exp(J h) - 1, its median.
+    places: Some states along the paths.
+    window: Time in which data see what noise adds, per component: a gap, and longer beside measurement noise; 0 where
+        neighbouring observations know little of each other.
     """
 
     levels: tuple[Levels | None, ...] = ()
     strain: float = 0.0
     turn: float = 0.0
+    places: Float64[Array, "places dim"] = field(default_factory=lambda: np.empty((0, 0)))
+    window: Float64[Array, " dim"] = field(default_factory=lambda: np.empty(0))
 
     @property
     def has_hidden(self) -> bool:
@@ -50,7 +57,9 @@ def doubts_about(tr: Transitions, inference: Inference) -> tuple[Doubts, Equatio
     series = to_series(tr)
     found = predict(_some(series), inference.equation, euler=inference.is_coarse)
     levels = rate_levels(series, inference, found)
-    doubts = Doubts(levels, strain_of(found), turn_of(found))
+    places = found.places[0][:: max(1, len(found.places[0]) // _PLACES)][:_PLACES]
+    window = np.zeros(places.shape[1]) if inference.is_coarse else window_of(found)
+    doubts = Doubts(levels, strain_of(found), turn_of(found), places, window)
     known = all(law is None for law in levels)
     return doubts, None if known else with_levels(inference.equation, levels, found)
 
@@ -71,6 +80,12 @@ def strain_of(found: Predictions) -> float:
     along = (white[1:] * white[:-1])[follows].sum(axis=0) / num / square
     parts = (square - 1.0) / np.sqrt(2.0), (fourth - 3.0) / np.sqrt(24.0), along
     return float(np.sqrt(num) * np.max(np.abs(parts)))
+
+
+def window_of(found: Predictions) -> Float64[Array, " dim"]:
+    """A gap over the share of an innovation that the filter takes for motion, both medians, per component."""
+    gain = np.median(np.diagonal(found.gain, axis1=1, axis2=2), axis=0)
+    return np.asarray(np.median(found.gaps) / np.clip(gain, _LEAST_GAIN, 1.0))
 
 
 def _some(series: Series) -> Series:

@@ -91,7 +91,7 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
     steps = 1 + _SWEEPS * basis.num_terms if basis.num_terms > _most_free(dim) else 1
     chances = _Chances.make(num, dim, steps, basis.size + basis.num_terms, stream)
     chosen = _choose(np.cumsum(weighed.weights, axis=0), chances.hypothesis)
-    chosen = np.where(chosen == _first_after_smooth(kept), _stand_in(kept), chosen)
+    chosen = np.where(chosen == first_after_smooth(kept), stand_in(kept), chosen)
     terms = np.zeros((num, basis.num_terms, dim), bool)
     out = CoefficientDraws(np.zeros((num, basis.size, dim)), chosen, terms, np.zeros((num, dim)), np.ones((num, dim)))
     for number, search in enumerate(kept.searches):
@@ -109,12 +109,12 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
     return out
 
 
-def _first_after_smooth(kept: Kept) -> int:
+def first_after_smooth(kept: Kept) -> int:
     """Number of the hypothesis that there is no field; it comes after all others, if it is one."""
     return len(kept.searches) * kept.num_priors + len(kept.smooth)
 
 
-def _stand_in(kept: Kept) -> int:
+def stand_in(kept: Kept) -> int:
     """What is drawn in place of no field at all: any polynomial.
 
     That a drift is exactly zero is how the estimate says that none was found. The truth may be whatever does not stand
@@ -202,7 +202,7 @@ def _draw_smooth(
     slopes, mean = solved[:, :-1], solved[:, -1]
     inner = root.T @ (matrix[np.ix_(nodes, nodes)] - shared.T @ slopes) @ root
     score = root.T @ (right[nodes] - shared.T @ mean)
-    posteriors = [_given_size(inner, score, (size * width) ** 2) for size in SIZES]
+    posteriors = [given_size(inner, score, (size * width) ** 2) for size in SIZES]
     evidence = np.array([p.evidence for p in posteriors])
     cumulative = np.cumsum(np.exp(evidence - evidence.max()))
     chosen = _choose(cumulative[:, None], chances.subset[rows, c, :1])[:, 0]
@@ -228,7 +228,7 @@ class _GivenSize:
     evidence: float
 
 
-def _given_size(
+def given_size(
     matrix: Float64[Array, "columns columns"], right: Float64[Array, " columns"], scale: float
 ) -> _GivenSize:
     total = scale * matrix

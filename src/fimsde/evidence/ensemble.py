@@ -9,104 +9,21 @@ import numpy as np
 
 from fimsde.data.normalise import Normaliser
 from fimsde.equations.sde import Fields
-from fimsde.evidence.basis import Basis
 from fimsde.evidence.doubts import Doubts
 from fimsde.evidence.draws import CoefficientDraws, draw_coefficients, within
+from fimsde.evidence.field_draws import FieldDraws
+from fimsde.evidence.filter import Equation
 from fimsde.evidence.frame import Frame
 from fimsde.evidence.infer import Inference
 from fimsde.evidence.levels import Levels
 from fimsde.evidence.noise_draws import draw_noise
+from fimsde.evidence.remainder_draws import add_remainders
+from fimsde.evidence.slopes import rate_beside
 from fimsde.evidence.spread import PLAIN, Spread, spread_of
 from fimsde.shapes import Array, Float, Float64, Int
 
-_WAVES = 32  # of a random function beyond the nodes; by hand: values are then nearly normal
-_DRIFT, _RATE, _NOISE, _BEYOND = range(4)  # purposes: each has random numbers of its own
+_DRIFT, _RATE, _NOISE, _BEYOND, _LEFT = range(5)  # purposes: each has random numbers of its own
 _LEAST = 1e-3  # of what cannot be told from zero: draws stay positive, so that densities and exit times exist; by hand
-_INSIDE = 1e-9  # by which B-splines may miss their sum, one, inside the grid
-
-
-@dataclass(frozen=True, eq=False)
-class FieldDraws:
-    """Functions f_i(x) = sum_k b_ik φ_k(x), and beyond the nodes of the grid a random process for what is not known.
-
-    There B-splines end. A process of length l and size s that is h at the nearest node has the mean square
-    k² h² + (1 - k²) s² at a distance d from it, with k = exp(-d² / 2 l²): what the splines leave of it, 1 - (sum φ)²,
-    is added as a random function of that mean square. So functions spread the more the farther data are away.
-
-    Attributes:
-        basis: Of the coefficients.
-        drawn: Coefficients, sizes and lengths.
-        waves, phases: Of the random functions, cos(w' x / length + phase).
-    """
-
-    basis: Basis
-    drawn: CoefficientDraws
-    waves: Float64[Array, "draws dim waves axes"]
-    phases: Float64[Array, "draws dim waves"]
-
-    @staticmethod
-    def make(basis: Basis, drawn: CoefficientDraws, stream: tuple[int, ...]) -> "FieldDraws":
-        """With random functions of their own for every draw and component."""
-        num, _, dim = drawn.coefficients.shape
-        waves = np.random.default_rng([*stream, 0]).standard_normal((num, dim, _WAVES, dim))
-        phases = np.random.default_rng([*stream, 1]).uniform(0.0, 2.0 * np.pi, (num, dim, _WAVES))
-        return FieldDraws(basis, drawn, waves, phases)
-
-    def __len__(self) -> int:
-        return len(self.drawn.coefficients)
-
-    def at(self, x: Float64[Array, "queries dim"]) -> Float64[Array, "draws queries dim"]:
-        """All functions at the same locations."""
-        features = self.basis.features(x)
-        num, size, dim = self.drawn.coefficients.shape
-        flat = features @ np.moveaxis(self.drawn.coefficients, 0, 1).reshape(size, num * dim)
-        values = np.moveaxis(flat.reshape(len(x), num, dim), 0, 1)
-        same = (np.broadcast_to(part, (num, *part.shape)) for part in (x, features))
-        return values + self._beyond(*same)
-
-    def at_own(self, x: Float64[Array, "draws queries dim"]) -> Float64[Array, "draws queries dim"]:
-        """Every function at locations of its own."""
-        num, queries, dim = x.shape
-        features = self.basis.features(x.reshape(-1, dim)).reshape(num, queries, -1)
-        return features @ self.drawn.coefficients + self._beyond(x, features)
-
-    def only(self, i: int) -> "FieldDraws":
-        """One of the draws."""
-        part = slice(i, i + 1)
-        return FieldDraws(self.basis, self.drawn.only(i), self.waves[part], self.phases[part])
-
-    def first(self, x: Float64[Array, "queries dim"]) -> Float64[Array, "queries dim"]:
-        """The first function, compiled: simulations ask for one draw thousands of times."""
-        values = self.basis.field(np.ascontiguousarray(self.drawn.coefficients[0]), x)
-        if not self.drawn.size[0].any():
-            return values
-        return values + self._beyond(x[None], self.basis.features(x)[None])[0]
-
-    def _beyond(
-        self, x: Float64[Array, "draws queries dim"], features: Float64[Array, "draws queries size"]
-    ) -> Float64[Array, "draws queries dim"]:
-        """What the process adds where B-splines do not add up to one; zero for polynomials."""
-        out = np.zeros(x.shape)
-        grid, terms = self.basis.grid, self.basis.num_terms
-        is_smooth = (self.drawn.size > 0).any(axis=1)
-        if grid is None or not is_smooth.any():
-            return out
-        known = np.minimum(features[..., terms:].sum(axis=-1), 1.0)
-        rows, columns = np.nonzero(np.asarray(known < 1.0 - _INSIDE) & np.asarray(is_smooth)[:, None])
-        if not len(rows):
-            return out
-        places = x[rows, columns]
-        away = np.stack([((place - grid.places) ** 2).sum(axis=1) for place in places])  # (some, nodes)
-        nearest = away.argmin(axis=1)
-        length, size = self.drawn.length[rows], self.drawn.size[rows]  # (some, dim)
-        kept = np.exp(-away[np.arange(len(rows)), nearest, None] / length**2)
-        there = self.drawn.coefficients[rows, terms + nearest]  # (some, dim)
-        left = 1.0 - known[rows, columns, None] ** 2
-        turn = np.einsum("sdwa,sa->sdw", self.waves[rows], places) / length[..., None] + self.phases[rows]
-        random = np.sqrt(2.0 / _WAVES) * np.cos(turn).sum(axis=-1)
-        spread = np.where(size > 0, np.sqrt(left * (kept * there**2 + (1.0 - kept) * size**2)), 0.0)
-        out[rows, columns] = spread * random
-        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +102,7 @@ class Ensemble:
         places = {tuple(e): k for k, e in enumerate(known.tolist())}
         out = np.zeros((self.dim, len(exponents)))
         for c in range(self.dim):
-            polynomial = field.drawn.size[:, c] == 0
+            polynomial = field.drawn.terms[:, :, c].any(axis=1)
             for t, e in enumerate(exponents[:, self.frame.order].tolist()):
                 there = terms[polynomial, places[tuple(e)], c] if tuple(e) in places else np.zeros(polynomial.sum())
                 out[c, t] = there.mean() if len(there) else np.nan
@@ -281,6 +198,7 @@ def draw_ensemble(
     parts = (inference.drift, equation.drift), (inference.rate, equation.rate)
     for purpose, (weighed, mean), factor in zip((_DRIFT, _RATE), parts, (spread.drift, spread.rate), strict=True):
         drawn = draw_coefficients(weighed, num, (seed, purpose))
+        drawn = add_remainders(drawn, weighed, (seed, _LEFT, purpose))
         drawn = drawn.moved(mean - weighed.mean)  # where the estimate was kept from falling too fast
         drawn = drawn.spread(mean, factor)
         fields.append(FieldDraws.make(weighed.basis, drawn, (seed, _BEYOND, purpose)))
@@ -298,8 +216,20 @@ def draw_ensemble(
                 _hold_constant(fields[1].drawn, c, _bent_back(level, law.median))
             else:
                 _set_level(fields[1].drawn.coefficients[..., c], equation.rate[:, c], law, _away(level, law.median))
+    _follow_slopes(fields, equation, doubts)
     shares = np.maximum(chances[..., 2], _LEAST)
     return Ensemble(fields[0], fields[1], noise, equation.rate, equation.floor, shares, normaliser, frame, box, spread)
+
+
+def _follow_slopes(fields: list[FieldDraws], equation: Equation, doubts: Doubts) -> None:
+    """Draws of g beside the drifts that they are drawn with; levels have the drift integrated out already."""
+    if not len(doubts.places):
+        return
+    window = np.array(doubts.window)
+    window[[law is not None for law in doubts.levels]] = 0.0
+    drawn = fields[0].drawn.coefficients
+    factor = rate_beside(fields[0].basis, drawn, equation.drift, doubts.places, window)
+    fields[1].drawn.coefficients[:] = _times(fields[1].drawn.coefficients, equation.rate, factor)
 
 
 def _times(

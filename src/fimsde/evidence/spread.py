@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fimsde.evidence.doubts import NO_DOUBTS, Doubts
-from fimsde.evidence.hypotheses import DRIFT
+from fimsde.evidence.hypotheses import DRIFT, RATE
 from fimsde.evidence.infer import Inference
 
 FILE = Path(__file__).with_name("spread.json")
@@ -24,6 +24,7 @@ STRAINS = (3.5, 8.0, 20.0)  # standard errors by which innovations deviate: fits
 TURNS = (0.03, 0.1, 0.3)  # by which the drift turns an error in a gap: hardly, somewhat, much, very much
 _MEASURED = 3  # components of the data sets behind the table; more count as three
 _SMOOTH = np.array([name.startswith("smooth") for name in DRIFT])
+_CONSTANT = np.array([name.startswith("constant") for name in RATE])
 SMALLEST, LARGEST = 0.7, 8.0  # a table that asks for more is about estimates that are wrong, not about intervals
 
 
@@ -58,6 +59,8 @@ def traits_of(inference: Inference, doubts: Doubts = NO_DOUBTS) -> tuple[str, ..
     traits += [f"step {far}", f"{noise}, step {far}", f"size {size}, step {far}"]
     if inference.drift.weights[_SMOOTH].sum(axis=0).max() > 0.5:
         traits.append("smooth drift")
+    if inference.rate.weights[_CONSTANT].sum(axis=0).min() > 0.5:
+        traits += ["constant g", f"size {size}, constant g"]
     if doubts.has_hidden:
         traits.append("hidden g")
     strain = int(np.searchsorted(STRAINS, doubts.strain))
@@ -69,11 +72,14 @@ def traits_of(inference: Inference, doubts: Doubts = NO_DOUBTS) -> tuple[str, ..
 def spread_of(inference: Inference, doubts: Doubts = NO_DOUBTS) -> Spread:
     """The factors of a data set: products over its traits."""
     traits = traits_of(inference, doubts)
-    found = {part: float(np.prod([table.get(trait, 1.0) for trait in traits])) for part, table in _table().items()}
+    found = {
+        part: float(np.prod([table.get(trait, 1.0) for trait in traits])) for part, table in installed_table().items()
+    }
     return Spread(**{part: float(np.clip(value, SMALLEST, LARGEST)) for part, value in found.items()})
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, dict[str, float]]:
+def installed_table() -> dict[str, dict[str, float]]:
+    """Factors of traits, for every part."""
     factors = json.loads(FILE.read_text())["factors"]
     return {part: {trait: float(value) for trait, value in factors[part].items()} for part in PARTS}

@@ -1,30 +1,31 @@
 """Data sets for calibration: equations of the prior, of the wide suite and the canonical ones, with known truth.
 
-Equations of the prior are simulated anew, by Heun steps in double precision: the prior's own paths are Euler chains in
-single precision, whose drift differs from that of the equation by more than the error bars of data with hardly any
-noise, and whose variance differs too: twenty Euler steps in a gap, or midpoint steps of the drift alone, make the
-variance that it adds larger by the slope of the drift times a step, 2 % and more at coarse gaps, which is all that
-5000 observations leave open. Seeds from 1000000 on are for development and for the table of spreads, others for
-reports.
+Equations of the prior and of the wide suite are simulated anew, by Heun steps in double precision: the prior's own
+paths are Euler chains in single precision, whose drift differs from that of the equation by more than the error bars of
+data with hardly any noise, and whose variance differs too: twenty Euler steps in a gap, or midpoint steps of the drift
+alone as in the wide suite, make the variance that it adds larger by the slope of the drift times a step, 2 % and more
+at coarse gaps, which is all that 5000 observations leave open. Seeds from 1000000 on are for development and for the
+table of spreads, others for reports.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from fimsde.benchmark.calibration.paths import heun_paths
-from fimsde.benchmark.wide.data import load
-from fimsde.benchmark.wide.tasks import Column, Gap, WideTask
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
-from fimsde.prior.equation import draw_equation
+from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.shapes import Array, Float64
 from fimsde.systems import canonical
+from fimsde.systems.canonical import stream
 from fimsde.systems.wide.families import FAMILIES
+from fimsde.systems.wide.paths import FINE, RATIO, wide_system
 
 Source = Literal["prior", "wide", "canonical"]
 SIZES = (300, 1000, 5000)  # observations: what users have, what they wish, and the paper's number
@@ -92,9 +93,7 @@ def load_case(case: Case, seed: int) -> Known | None:
         case "prior":
             return _of_prior(case, seed)
         case "wide":
-            gap: Gap = "fine" if case.gap == "fine" else "coarse"
-            problem = load(WideTask(case.name, case.draw, Column(case.noise, gap, case.size), seed))
-            return Known(problem.observations, problem.truth, _some(problem.inside))
+            return _of_wide(case, seed)
         case "canonical":
             system = next(system for system in canonical.CANONICAL if system.name == case.name)
             stride = {"fine": 1, "coarse": 10}[case.gap]
@@ -104,15 +103,9 @@ def load_case(case: Case, seed: int) -> Known | None:
 
 
 def _of_prior(case: Case, seed: int) -> Known | None:
-    config = PriorConfig(  # the mixture that the bundled weights were trained on
-        wave_share=0.2, settings=_SETTINGS, polynomials=PolynomialConfig(sparse_share=0.85)
-    ).restrict([int(case.name[0])], [float(case.gap)])
     number = _number(case)
-    drawn = draw_equation(config, _HELD_OUT + seed, number)
-    start = drawn.values[:, 0].astype(np.float64)
-    rng = np.random.default_rng([_HELD_OUT, seed, number])
-    paths = heun_paths(drawn.sde, start, drawn.setting.gap, len(drawn.times), _SUBSTEPS, rng)
-    if not (np.isfinite(paths) & (np.abs(paths) < _LIMIT)).all():
+    drawn, paths = _prior_paths(case.name, case.gap, number, seed)
+    if paths is None:
         return None
     clean = list(_cut(paths, case.size))
     states = np.concatenate(clean)
@@ -122,6 +115,46 @@ def _of_prior(case: Case, seed: int) -> Known | None:
     std = case.noise * np.ptp(states, axis=0) / 2.0
     seen = [path + std * rng.standard_normal(path.shape) for path in clean]
     return Known(read(seen, times=[drawn.times[: len(path)] for path in seen]), drawn.sde, _some(states))
+
+
+@lru_cache(maxsize=len(SIZES))  # noisy data follow clean ones
+def _prior_paths(
+    name: str, gap: str, number: int, seed: int
+) -> tuple[DrawnEquation, Float64[Array, "paths times dim"] | None]:
+    """The equation and its paths; None if one of them is on its way to infinity."""
+    config = PriorConfig(  # the mixture that the bundled weights were trained on
+        wave_share=0.2, settings=_SETTINGS, polynomials=PolynomialConfig(sparse_share=0.85)
+    ).restrict([int(name[0])], [float(gap)])
+    drawn = draw_equation(config, _HELD_OUT + seed, number)
+    start = drawn.values[:, 0].astype(np.float64)
+    rng = np.random.default_rng([_HELD_OUT, seed, number])
+    paths = heun_paths(drawn.sde, start, drawn.setting.gap, len(drawn.times), _SUBSTEPS, rng)
+    finite = (np.isfinite(paths) & (np.abs(paths) < _LIMIT)).all()
+    return drawn, paths if finite else None
+
+
+def _of_wide(case: Case, seed: int) -> Known | None:
+    system = wide_system(case.name, case.draw, seed)
+    stride = RATIO if case.gap == "coarse" else 1
+    paths = _wide_paths(case.name, case.draw, seed)
+    if not np.isfinite(paths).all():
+        return None
+    clean = paths[:, ::stride][:, : case.size // len(paths)]  # (paths, times, dim)
+    states = clean.reshape(-1, clean.shape[2])
+    labels = ("calibration noise", case.name, case.draw, case.gap, case.size)
+    noise = np.random.default_rng(stream(seed, *labels)).standard_normal(clean.shape)
+    seen = clean + case.noise * np.ptp(states, axis=0) / 2.0 * noise
+    return Known(read(seen, dt=stride * FINE * system.natural_time), system.drawn, _some(states))
+
+
+@lru_cache(maxsize=2)  # cases come equation after equation
+def _wide_paths(family: str, draw: int, seed: int) -> Float64[Array, "paths times dim"]:
+    """Paths of a wide family at its fine gap, long enough for the longest data at the coarse one."""
+    system = wide_system(family, draw, seed)
+    num = (max(SIZES) // system.family.num_paths - 1) * RATIO + 1
+    rng = np.random.default_rng(stream(seed, "calibration paths", family, draw))
+    # three times as long as the suite's own steps, Heun steps are still nearer to the equation
+    return heun_paths(system.drawn, system.starts, FINE * system.natural_time, num, -(-system.steps // 3), rng)
 
 
 def _number(case: Case) -> int:
