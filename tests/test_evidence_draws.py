@@ -256,7 +256,7 @@ def test_beyond_the_nodes_smooth_functions_spread_to_the_size_of_their_process(l
 
 
 def test_equations_of_an_ensemble_are_positive_keep_their_numbers_and_know_the_noise():
-    sde = fit(as_observations(ou_data(600, 0, noise=0.1)))
+    sde = fit(as_observations(ou_data(600, 0, noise=0.2)))
     drawn = sde.draws(50, seed=3)
     x = np.linspace(-4, 4, 41)[:, None]
     drift, diffusion = drawn.fields(x)
