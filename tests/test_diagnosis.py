@@ -133,6 +133,23 @@ def test_paths_with_another_equilibrium_are_named():
     assert "number 10 stands out" in found.sentence
 
 
+WELLS = FunctionSDE(1, lambda x: 2 * (x - x**3), lambda x: np.full_like(x, 0.3))
+
+
+def test_paths_that_stay_in_wells_of_their_own_may_be_subjects_of_two_kinds_and_one_that_goes_over_is_enough():
+    start = np.array([[-1.0]] * 5 + [[1.0]] * 3)
+    obs = fimsde.simulate(WELLS, start, np.arange(200) * 0.05, substeps=4, seed=0).observations()
+    apart = [path.min() * path.max() > 0 for path in obs.values.reshape(8, 200)]
+    assert all(apart), "no path crosses"
+    found = paths.paths_alike(case_of(WELLS, obs))
+    assert found.status == "caution"
+    assert "5 near -1 and 3 near 1" in found.sentence
+    values = obs.values.reshape(8, 200, 1).copy()
+    values[0, -40:] += 2.0
+    assert "no path goes" not in paths.paths_alike(case_of(WELLS, fimsde.read(values, dt=0.05))).sentence
+    assert paths.paths_alike(case_of(OU, observe(num=150, num_paths=9, seed=1))).status == "good"
+
+
 def test_rate_and_size_of_jumps_do_not_depend_on_the_typical_steps():
     """One step in fifty jumps, by eight deviations; the others are uniform: no mixture of normal laws."""
     rng, n = np.random.default_rng(7), 20_000

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scipy.spatial import cKDTree
+
 from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case, responses, state_terms
 from fimsde.analysis.diagnosis.sizes import unexplained
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
+from fimsde.analysis.fixed_points import find, place
 from fimsde.filter.kalman import Innovations
 from fimsde.shapes import Array, Float64, Int
 
@@ -20,6 +23,7 @@ _FEWEST_STEPS = 10  # of a path whose mean square counts; by hand: its law is th
 # standard deviation of the drift between paths, as a share of the root mean square of the drift: less is no matter; by
 # hand. For the noise: standard deviation of its logarithm
 _VISIBLE = 0.1
+_MOST_COMPONENTS = 2  # in which equilibria are looked for; by hand: a tenth of a second
 _PER_SCORE = 0.85  # ln of a size that moves the mean normal score of sizes by one, near one: by simulation
 
 
@@ -41,8 +45,37 @@ def paths_alike(case: Case) -> Verdict:
         sentence = f"paths differ in their {what}: {_which(scores)}; {chance(p)}."
     advice = "Estimate the groups apart (fimsde.read with a column less, or chosen paths), or one path at a time."
     wider = "dx = (f(x) + a) dt + ... with an a of each path" if shown and of_drift else ""
+    if not shown and (apart := _never_met(case)):
+        record = "Record until a path goes over, or estimate the groups apart."
+        return Verdict("paths alike", "caution", size, apart, record, "class", p)
     status: Status = "bad" if shown else "good"
     return Verdict("paths alike", status, size, sentence, advice if shown else "", "class", p, wider)
+
+
+def _never_met(case: Case) -> str:
+    """Stable equilibria that have paths of their own, if no path is ever near two of them; else empty.
+
+    Whether these are wells of one equation or subjects of several kinds is a question about what was not seen.
+    """
+    values = case.observations.values
+    low, high = values.min(axis=0), values.max(axis=0)
+    if values.shape[1] > _MOST_COMPONENTS:
+        return ""
+    points = [point for point in find(case.sde, low, high, case.inside) if point.is_stable and point.inside]
+    if len(points) < 2:
+        return ""
+    places, spread = np.stack([point.x for point in points]), np.maximum(values.std(axis=0), 1e-300)
+    nearest = cKDTree(places / spread).query(values / spread)[1]
+    of_paths = [np.unique(part) for part in np.split(nearest, case.observations.path_starts[1:-1])]
+    counts = np.bincount([int(own[0]) for own in of_paths], minlength=len(points))
+    if any(len(own) > 1 for own in of_paths) or np.count_nonzero(counts) < 2:
+        return ""
+    where = [", ".join(place(x, high - low)) for x in places]
+    groups = " and ".join(f"{n} near {x}" for n, x in zip(counts, where, strict=True) if n)
+    return (
+        f"no path goes from one stable equilibrium to another: {groups}. These may be wells of one equation or groups "
+        "of subjects; the data cannot tell."
+    )
 
 
 def _drift_differences(case: Case) -> tuple[float, Float64[Array, " paths"], float]:
