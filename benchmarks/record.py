@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parent / "results" / "scripts"
 OURS = (*MEASURED, *MODEL)
 PLACES = {  # modules and folders of the package that decide the numbers of a script
     "short_data": (*OURS, *DECIDES["kramers-moyal"]),
+    "fresh_seeds": ("evidence", "bank", "data", "systems/canonical.py", "simulate.py", "equations"),
     "band_coverage": (*OURS, "analysis/band.py"),
     "posterior_numbers": ("evidence", "bank", "data", "analysis", "results"),
     "bundled_speed": (*OURS, "tabulate.py", "tabulate_kernels.py"),

@@ -24,6 +24,19 @@ def short_data(stored: Stored) -> str:
     )
 
 
+def fresh_seeds(stored: Stored) -> str:
+    """Canonical systems on seeds that nothing was chosen by."""
+    rows = stored.script("fresh_seeds")["rows"]
+    return markdown(
+        ["noise / gap", *(setting.replace("/", " / ") for setting in SETTINGS), "cells better than published"],
+        [
+            [f"{field}, seed {row['seed']}", *map(digits, row[field]), last.format(**row)]
+            for row in rows
+            for field, digits, last in (("drift", two_digits, "{better} of {of}"), ("diffusion", "{:.3f}".format, ""))
+        ],
+    )
+
+
 def forecast(stored: Stored) -> str:
     """CRPS of forecasts, divided by those of a random walk."""
     numbers = stored.script("forecast")
@@ -193,6 +206,7 @@ COPIED = ("bisde_terms", "peers", "baseline_rates", "quick_runs", *(f"lab_book_{
 
 TABLES = {
     "short-data": short_data,
+    "fresh-seeds": fresh_seeds,
     "coverage": coverage,
     "coverage-short": coverage_short,
     "speed": speed,
