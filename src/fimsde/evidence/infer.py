@@ -10,7 +10,8 @@ from fimsde.bank.scales import Motion, measure_motion
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
-from fimsde.evidence.filter import Equation, Predictions, predict, turn_of
+from fimsde.evidence.beginnings import blocks, starts
+from fimsde.evidence.filter import Equation, Predictions, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
 from fimsde.evidence.information import (
     VarianceInformation,
@@ -28,11 +29,9 @@ from fimsde.evidence.settle import (
     limited,
     mean_rate,
     next_noise,
-    random_walk,
     rate_degree,
     settle,
 )
-from fimsde.evidence.start import local_level
 from fimsde.shapes import Array, Float64
 
 MOST_COMPONENTS = 8
@@ -42,16 +41,12 @@ _BLURRED = 0.5  # of the variance that a gap adds: with that of the noise, nodes
 # observations on which the first equation is found, and on which hypotheses are weighed first, in blocks spread over
 # longer data; by hand: bounds the time
 _SETTLE_ON, _WEIGH_FIRST = 20_000, 100_000
-_BLOCKS = 10
 _MANY = 4000  # steps; beside so many, a dozen parameters of the drift do not matter to g
 _WARM = 0.9  # the other temperature of the likelihood; by hand: near enough to one, far from rounding
 _MOST_WEIGHINGS = 5  # by hand: half of the data sets are done after two, nearly all after four
 _UNLIKELY = 1e-4  # probability of smooth drifts below which they are not asked again
-_TURN = 0.2  # of the state in a gap: from there on a drift may look like noise
-_EVIDENT = 6.0  # standard errors: a likelihood ratio of exp(18)
 ODDS_OF_NOISE = 3.0  # before the data are seen; by hand: measurements have errors
 _DECADES = 5.0  # of v / g h that are equally likely, if there is noise
-_DECIDED = 20.0  # nats by which polynomial equations decide whether there is noise
 _RARE = 0.05  # probability of noise, or of none, below which it is left out
 # what a weighing does with the noise: it is found anew; or stays, and every other size is possible; or is known
 NoiseRule = Literal["free", "kept", "known"]
@@ -99,8 +94,8 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     """
     series = to_series(tr)
     motion = measure_motion(series)
-    starts = _starts(_blocks(series), motion)
-    found = [_weighed(series, s, motion, origin, noise_known=not (s.equation.noise > 0).any()) for s in starts]
+    begun = starts(blocks(series, _SETTLE_ON), motion)
+    found = [_weighed(series, s, motion, origin, noise_known=not (s.equation.noise > 0).any()) for s in begun]
     if len(found) == 1:
         return found[0]
     clean, noisy = found
@@ -109,8 +104,8 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
         return clean
     if share > 1.0 - _RARE:
         return noisy
-    between = replace(starts[1].equation, noise=share * noisy.equation.noise)
-    start = settle(_blocks(series), between, motion.speed, keep_noise=True)
+    between = replace(begun[1].equation, noise=share * noisy.equation.noise)
+    start = settle(blocks(series, _SETTLE_ON), between, motion.speed, keep_noise=True)
     return replace(_weighed(series, start, motion, origin, noise_known=True), noise_probability=share)
 
 
@@ -119,7 +114,7 @@ def _weighed(series: Series, start: Settled, motion: Motion, origin: Origin, *, 
 
     Long data are weighed in part first: what is out of the question there is not asked again.
     """
-    some = _blocks(series, _WEIGH_FIRST)
+    some = blocks(series, _WEIGH_FIRST)
     equation = _with_constant_rate(_on_grids(series, start.equation), start.predictions)
     here = Settled(equation, predict(some, equation, euler=motion.coarse))
     if not np.isfinite(here.predictions.likelihood):  # few data, and a drift that explodes between them
@@ -172,55 +167,6 @@ def _without_unlikely_nodes(series: Series, here: Settled, found: Inference, *, 
         return here
     equation = replace(old, **fields)
     return Settled(equation, predict(series, equation, euler=euler))
-
-
-def _starts(series: Series, motion: Motion) -> list[Settled]:
-    """The best polynomial equations without noise and with it; one of them where the other is out of the question.
-
-    Noise that is small beside what a gap adds looks like a drift that bends within the gap. So both hypotheses are
-    carried on, and the evidence decides between them in the end.
-    """
-    if motion.coarse:
-        return [settle(series, random_walk(local_level(series, noisy=False)), motion.speed, euler=True)]
-    level = local_level(series)
-    noisy = settle(series, random_walk(level), motion.speed) if (level.noise > 0).any() else None
-    if noisy is not None and _is_evident(noisy):
-        return [noisy]
-    clean = settle(series, random_walk(local_level(series, noisy=False)), motion.speed, keep_noise=True)
-    if noisy is None:
-        possible = _possible_noise(clean)
-        if not (possible > 0).any():
-            return [clean]
-        noisy = settle(series, replace(clean.equation, noise=possible), motion.speed)
-    gain = noisy.predictions.likelihood - clean.predictions.likelihood
-    if not (noisy.equation.noise > 0).any() or not gain > 0:  # or no number
-        return [clean]
-    return [noisy] if gain > _DECIDED else [clean, noisy]
-
-
-def _is_evident(noisy: Settled) -> bool:
-    """Whether noise stands out in every component, and is no drift that bends within the gap."""
-    equation, found = noisy.equation, noisy.predictions
-    told = variance_information(found, equation, found.innovation)
-    if not np.isfinite(told.matrix).all() or turn_of(found) > _TURN:
-        return False
-    mean, error = told.noise(10.0 * mean_rate(equation, found))
-    return bool((mean > _EVIDENT * error).all() and (equation.noise > 0).all())
-
-
-def _possible_noise(clean: Settled) -> Float64[Array, " dim"]:
-    """The noise variance that data may have where an equation without noise was found; zero where they cannot.
-
-    It can be where its best value is larger than its error, of which the drift has taken a part: an error of an
-    observation looks like one of the drift as far as the equation forgets within a gap.
-    """
-    equation, found = clean.equation, clean.predictions
-    told = variance_information(found, equation, found.innovation)
-    if not np.isfinite(told.matrix).all():
-        return np.zeros_like(equation.noise)
-    mean, error = told.noise(10.0 * mean_rate(equation, found))
-    left = np.clip(np.median(np.diagonal(found.carried[0], axis1=1, axis2=2), axis=0), 0.0, 1.0)
-    return np.maximum(mean, error) * (mean > left * error).any()
 
 
 def _weigh(
@@ -296,17 +242,3 @@ def _on_grids(series: Series, equation: Equation) -> Equation:
         rate_basis=rate,
         rate=np.vstack([equation.rate, np.zeros((rate.num_nodes, dim))]),
     )
-
-
-def _blocks(series: Series, most: int = _SETTLE_ON) -> Series:
-    """Some of the observations, in stretches spread evenly over the data; all if there are no more."""
-    if len(series.y) <= most:
-        return series
-    length = most // _BLOCKS
-    starts = np.linspace(0, len(series.y) - length, _BLOCKS).astype(np.int64)
-    chosen = np.concatenate([np.arange(a, a + length) for a in starts])
-    cuts = np.concatenate([np.arange(0, len(chosen), length), np.flatnonzero(np.isin(chosen, series.path_starts))])
-    cuts = np.append(np.unique(cuts), len(chosen))
-    whole = np.flatnonzero(np.diff(cuts) > 1)  # a path of one observation has no step
-    kept = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in whole])
-    return Series(series.y[chosen[kept]], series.dtau[chosen[kept]], np.append(0, np.cumsum(np.diff(cuts)[whole])))

@@ -6,7 +6,6 @@ dx = (f(x) + a_path) dt + ...
 from dataclasses import dataclass
 
 import numpy as np
-
 from scipy.spatial import cKDTree
 
 from fimsde import distributions as stats
