@@ -10,8 +10,9 @@ from fimsde.analysis.band import posterior_band
 from fimsde.evidence import ensemble
 from fimsde.evidence.doubts import strain_of
 from fimsde.evidence.filter import Predictions
+from fimsde.evidence.infer import ODDS_OF_NOISE
 from fimsde.evidence.levels import Levels
-from fimsde.evidence.noise_draws import _ODDS, _RATIOS, draw_noise
+from fimsde.evidence.noise_draws import _RATIOS, draw_noise
 from fimsde.evidence.spread import PLAIN
 
 RATE, GAP, NUM, NOISE = 0.02, 0.05, 600, 0.3
@@ -126,7 +127,7 @@ def test_noise_that_was_not_seen_makes_the_variance_rate_smaller():
         level = sde.inference.rate.kept.width
         (mean,), (error,) = sde.inference.told.noise(10.0 * level)
         t = np.log1p(2.0 * _RATIOS) * 0.01 * level[0] / (2.0 * error)
-        odds = _ODDS * np.mean(np.exp(mean / error * t - 0.5 * t**2))
+        odds = ODDS_OF_NOISE * np.mean(np.exp(mean / error * t - 0.5 * t**2))
         rates = np.zeros((4000, len(sde.inference.equation.rate), 1))
         noise, factor = draw_noise(sde.inference, rates, np.random.default_rng(1).random((4000, 1)))
         assert np.mean(noise == 0.0) == pytest.approx(1.0 / (1.0 + odds), abs=0.04)  # five standard errors

@@ -233,6 +233,11 @@ def given_size(
 ) -> _GivenSize:
     total = scale * matrix
     total[np.diag_indices(len(total))] += 1.0
-    root = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)[0]
+    try:
+        root = cho_factor(total, lower=True, check_finite=False)[0]
+    except np.linalg.LinAlgError:  # rounding: information is never negative
+        told, vectors = np.linalg.eigh(matrix)
+        total = (vectors * (1.0 + scale * np.maximum(told, 0.0))) @ vectors.T
+        root = cho_factor(total, lower=True, check_finite=False)[0]
     mean = scale * cho_solve((root, True), right, check_finite=False)
     return _GivenSize(scale, mean, root, float(0.5 * right @ mean - np.log(np.diag(root)).sum()))

@@ -96,7 +96,8 @@ def _place(out: str | Path, parents: bool) -> Path:
         if parents:
             parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{named} cannot be written: {error.strerror}. Choose another place.") from error
+        above = f"; {str(parent)!r} is a file, no folder" if parent.is_file() else ""
+        raise OutputError(f"{named} cannot be written: {error.strerror}{above}. Choose another place.") from error
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise no_place(parent)
     target = Path(os.path.realpath(parent), named.name)
