@@ -2,8 +2,21 @@
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
-from fimsde.evidence.hypotheses import _OWN_WAY, DRIFT, SMOOTH_DRIFT, SPARSE_DRIFT, _kinds, _prior, _weights
+from fimsde.evidence.basis import Basis
+from fimsde.evidence.hypotheses import (
+    _OWN_WAY,
+    DRIFT,
+    PLACES,
+    SMOOTH_DRIFT,
+    SPARSE_DRIFT,
+    _kinds,
+    _largeness,
+    _prior,
+    _weights,
+)
+from fimsde.evidence.information import Information
 from fimsde.evidence.smooth import LENGTHS
 
 HELD = np.ones(len(SMOOTH_DRIFT), bool)
@@ -24,7 +37,45 @@ def test_prior_probabilities_add_up_to_one_also_where_the_grid_holds_few_lengths
         assert np.isclose(prior(held).sum(), 1.0)
         assert (prior(held)[len(DRIFT) - 1 - len(held) : -1] > 0).tolist() == held.tolist()
     assert KINDS.sum(axis=0).tolist() == [1] * len(DRIFT)
-    assert len(KINDS) == 1 + len(LENGTHS)
+    degrees = {max(p.degrees) for p in SPARSE_DRIFT}
+    assert len(KINDS) == len(PLACES) * len(degrees) + len(LENGTHS) + 1
+
+
+def test_a_component_follows_another_that_is_linear_around_zero():
+    evidence = np.zeros((len(DRIFT), 2))
+    linear = DRIFT.index("linear, origin zero")
+    evidence[linear, 0] = 30.0
+    weights, _ = _weights(evidence, prior(), KINDS)
+    shared = (1 - _OWN_WAY) + _OWN_WAY * prior()[linear]
+    assert np.isclose(weights[linear, 1], shared**2 + (1 - shared) * _OWN_WAY * prior()[linear])
+
+
+def cubic_information(coefficients, num=400, noise=1.0, seed=0):
+    """The log likelihood of a cubic whose values at standard normal places are seen with normal errors."""
+    rng = np.random.default_rng(seed)
+    features = Basis(1, 3).features(rng.standard_normal((num, 1)))
+    values = features @ coefficients + noise * rng.standard_normal(num)
+    return Information((features.T @ features / noise**2)[None], (features.T @ values / noise**2)[None])
+
+
+def test_log_evidence_is_that_of_a_normal_law():
+    """log N(y; 0, 1 + F P⁻¹ F') less log N(y; 0, 1): coefficients with a normal prior, seen through normal errors."""
+    rng = np.random.default_rng(1)
+    features, values = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    precision = np.array([[0.5, 2.0, 1.0, 7.0]])
+    found = Information((features.T @ features)[None], (features.T @ values)[None]).log_evidence(precision)
+    covariance = np.eye(30) + features / precision @ features.T
+    expected = multivariate_normal.logpdf(values, cov=covariance) - multivariate_normal.logpdf(values, cov=np.eye(30))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_terms_that_nearly_cancel_are_found_to_be_large():
+    """A steep bistable drift of 12 x - 12 x³ natural sizes; negative control: one of a natural size."""
+    natural = np.ones(1)
+    large = _largeness(cubic_information(np.array([0.0, 12.0, 0.0, -12.0])), Basis(1, 3), natural)
+    small = _largeness(cubic_information(np.array([0.0, 1.0, 0.0, -1.0])), Basis(1, 3), natural)
+    assert large[0] == 16.0
+    assert small[0] == 1.0
 
 
 def test_one_component_by_itself_is_weighed_by_evidence_and_prior_alone():

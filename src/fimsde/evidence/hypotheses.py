@@ -22,6 +22,7 @@ SPARSE_DRIFT = (  # a share of a third halves the probability with every further
     SparsePrior("full", 0.95, (0, 1, 2, 3)),
     SparsePrior("odd", 1 / 3, (1, 3)),  # drifts that change their sign under a reflection
     SparsePrior("linear", 1 / 3, (0, 1)),
+    SparsePrior("quadratic", 1 / 3, (0, 1, 2)),
 )
 SPARSE_RATE = (
     SparsePrior("any", 1 / 3, (0, 1, 2)),
@@ -31,10 +32,13 @@ SPARSE_RATE = (
 )
 _DRIFT_SCALES, _RATE_SCALES = (1.0, 3.0, 9.0), (1.0,)  # sizes of the equation in standard deviations of the data
 _LIKE = 1.5  # times: natural sizes that differ by less are one; by hand
+_LARGER = (4.0, 16.0)  # natural sizes that coefficients may have as well: of a steep valley that bends, say
 SMOOTH_DRIFT = tuple(SmoothPrior(length, degree) for degree in (-1, 1) for length in LENGTHS)
 SMOOTH_RATE = tuple(SmoothPrior(length, 0) for length in LENGTHS[3:])
 _NONE = 1 / 24  # probability that there is no drift
 _OWN_WAY = 0.25  # probability that a component is of a kind of its own, whatever the others are; by hand
+
+_NO_SIZE = 1e-100  # of a field where data do not move
 
 PLACES = ("zero", "unknown")  # of the origin of sparse polynomials
 
@@ -122,8 +126,27 @@ def weigh_drift(
     that drifts are of the size of g even where paths rarely leave a well, and are slow.
     """
     natural = np.maximum(speed, level)
-    widths = np.stack([speed, natural] if (natural > _LIKE * speed).any() else [natural])
-    return _weighed(data, basis, SPARSE_DRIFT, _DRIFT_SCALES, widths, origin, SMOOTH_DRIFT, _NONE)
+    widths = [natural, speed] if (natural > _LIKE * speed).any() else [natural]
+    larger = natural * _largeness(data.polynomial(basis.num_terms), basis, natural)
+    if (larger > natural).any():
+        widths.append(larger)
+    return _weighed(data, basis, SPARSE_DRIFT, _DRIFT_SCALES, np.stack(widths), origin, SMOOTH_DRIFT, _NONE)
+
+
+def _largeness(data: Information, basis: Basis, natural: Float64[Array, " dim"]) -> Float64[Array, " dim"]:
+    """How many natural sizes wide the coefficients of a full polynomial are, per component: the likeliest of a few.
+
+    A path along a valley that bends moves slowly, and across it hardly, however steep it is: there the terms of the
+    drift are large, and nearly cancel each other where paths are.
+    """
+    slopes = np.maximum(basis.exponents.sum(axis=1) - 1, 0)
+    likeliest, best = np.ones(len(natural)), np.full(len(natural), -np.inf)
+    for times in (1.0, *_LARGER):
+        for scale in _DRIFT_SCALES:
+            precision = scale ** (2.0 * slopes) / np.maximum(times * natural[:, None], _NO_SIZE) ** 2
+            found = data.log_evidence(precision)
+            likeliest, best = np.where(found > best, times, likeliest), np.maximum(found, best)
+    return likeliest
 
 
 def weigh_rate(data: Information, basis: Basis, width: Float64[Array, " dim"], origin: Origin) -> Weighed:
@@ -142,7 +165,7 @@ def _weighed(
     none: float,
 ) -> Weighed:
     dim, polynomial = widths.shape[1], data.polynomial(basis.num_terms)
-    rest = smooth_posteriors(data, basis, smooth, widths[-1])
+    rest = smooth_posteriors(data, basis, smooth, widths[0])
     if none > 0:  # the log likelihood is zero at b = 0
         nothing = np.zeros((1, dim, basis.size))
         rest = SmoothPosteriors(np.vstack([rest.evidence, nothing[:, :, 0]]), np.vstack([rest.coefficients, nothing]))
@@ -158,7 +181,7 @@ def _weighed(
     evidence = np.vstack([*(part.evidence for part in found), rest.evidence])
     held = np.isfinite(rest.evidence[: len(smooth)]).all(axis=1)  # lengths that the grid can hold
     weights, total = _weights(evidence, _prior(sparse, held, none), _kinds(sparse, smooth, none))
-    kept = Kept(data, widths[-1], tuple(part.search for part in found), len(sparse), smooth)
+    kept = Kept(data, widths[0], tuple(part.search for part in found), len(sparse), smooth)
     return Weighed(basis, evidence, np.concatenate([of_sparse, rest.coefficients]), weights, total, kept)
 
 
@@ -177,9 +200,10 @@ def _prior(sparse: Sequence[SparsePrior], held: Bool[Array, " smooth"], none: fl
 def _kinds(
     sparse: Sequence[SparsePrior], smooth: Sequence[SmoothPrior], none: float
 ) -> Bool[Array, "kinds hypotheses"]:
-    """Which hypotheses are of a kind: polynomials, and smooth functions of one length."""
-    lengths = [*([0.0] * len(PLACES) * len(sparse)), *(prior.length for prior in smooth), *([0.0] * (none > 0))]
-    return np.array([[length == kind for length in lengths] for kind in dict.fromkeys(lengths)])
+    """Which hypotheses are of a kind: polynomials of one degree and place, and smooth functions of one length."""
+    polynomials = [(place, max(prior.degrees)) for place in PLACES for prior in sparse]
+    kind_of = [*polynomials, *(("smooth", prior.length) for prior in smooth), *([("none", 0)] * (none > 0))]
+    return np.array([[kind == other for other in kind_of] for kind in dict.fromkeys(kind_of)])
 
 
 def _weights(

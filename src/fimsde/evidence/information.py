@@ -29,6 +29,14 @@ class Information:
         """The log likelihood, summed over components."""
         return _quadratic(self.matrix, self.right, coefficients)
 
+    def log_evidence(self, precision: Float64[Array, "dim size"]) -> Float64[Array, " dim"]:
+        """log p(data) with independent normal priors: r' (A + P)⁻¹ r / 2 + log |P| / 2 - log |A + P| / 2."""
+        root = np.sqrt(precision)
+        inner = self.matrix / (root[:, :, None] * root[:, None, :]) + np.eye(precision.shape[1])
+        right = self.right / root
+        gain = np.einsum("ci,ci->c", right, np.linalg.solve(inner, right[..., None])[..., 0])
+        return 0.5 * (gain - np.linalg.slogdet(inner)[1])
+
     def times(self, factor: float) -> "Information":
         """The log likelihood times a factor."""
         return Information(factor * self.matrix, factor * self.right)
