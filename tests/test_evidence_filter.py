@@ -23,18 +23,19 @@ NOISE = np.array([0.05, 0.02])
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("noisy", [False, True], ids=["exact", "noisy"])
 def test_of_a_linear_equation_it_is_the_exact_kalman_filter(dim, noisy, irregular):
-    """Matrix exponentials and Van Loan's integral, three paths; rounding and Runge-Kutta steps of 1e-8."""
+    """Matrix exponentials and Van Loan's integral, three paths; Runge-Kutta steps of 1e-8, tables of a line of 2e-6."""
+    error = 2e-6 if dim == 1 else 1e-8
     pull, rate, noise = PULL[:dim, :dim], RATE[:dim], NOISE[:dim] * noisy
     series = linear_series(pull, rate, noise, lengths=(30, 2, 25), irregular=irregular)
     found = predict(series, linear_equation(pull, rate, noise))
     exact = kalman(series, pull, rate, noise)
-    np.testing.assert_allclose(found.innovation, exact.innovation, atol=1e-8)
-    np.testing.assert_allclose(found.variance, exact.variance, rtol=1e-7)
-    np.testing.assert_allclose(np.diagonal(found.gain, axis1=1, axis2=2), exact.gain, atol=1e-7)
+    np.testing.assert_allclose(found.innovation, exact.innovation, atol=error)
+    np.testing.assert_allclose(found.variance, exact.variance, rtol=10 * error)
+    np.testing.assert_allclose(np.diagonal(found.gain, axis1=1, axis2=2), exact.gain, atol=10 * error)
     covariance = np.linalg.inv(np.swapaxes(found.whiten, 1, 2) @ found.whiten)
-    np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), exact.variance, rtol=1e-7)
-    np.testing.assert_allclose(found.loglik, exact.loglik, atol=1e-5)
-    assert found.likelihood == pytest.approx(exact.loglik.sum(), abs=1e-4)
+    np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), exact.variance, rtol=10 * error)
+    np.testing.assert_allclose(found.loglik, exact.loglik, atol=max(1e-5, 50 * error))
+    assert found.likelihood == pytest.approx(exact.loglik.sum(), abs=max(1e-4, 500 * error))
     np.testing.assert_array_equal(np.flatnonzero(found.begins), [0, 29, 30])
     wrong = kalman(series, pull, 1.01 * rate, noise)
     assert np.abs(found.variance / wrong.variance - 1).max() > 1e-3
@@ -107,11 +108,16 @@ def one_step(start, gap):
     return Series(np.array([[start], [start]]), np.array([gap, 0.0]), np.array([0, 2]))
 
 
-def run(series, equation, steps):
-    """Innovations of the kernel with so many Runge-Kutta steps in a gap."""
+def normal_filter(series, equation, steps):
+    """What the kernel for several components finds with so many Runge-Kutta steps in a gap."""
     parts = (equation.drift_basis.arrays, equation.drift, equation.rate_basis.arrays, equation.rate)
     paths = series.y, series.dtau, series.path_starts
-    return filter_kernels.filter_paths(*paths, *parts, equation.floor, equation.noise, REACH, steps, False)[6]
+    return filter_kernels.filter_paths(*paths, *parts, equation.floor, equation.noise, REACH, steps, False)
+
+
+def run(series, equation, steps):
+    """Its innovations."""
+    return normal_filter(series, equation, steps)[6]
 
 
 def test_along_a_flow_without_noise_the_mean_is_the_solution():
@@ -152,18 +158,45 @@ def moments(start, gap, rate, steps=40):
     return mean, weights @ end**2 - mean**2
 
 
-def test_mean_and_variance_of_a_nonlinear_equation_get_better_with_the_gap():
+def test_a_normal_law_that_follows_the_path_gets_better_with_the_gap():
     """Errors of the mean are of order h² or more, those of the variance of order h², of which g h is the main part."""
     gaps, mean_errors, errors = np.array([0.05, 0.1, 0.2]), [], []
     for gap in gaps:
         mean, variance = moments(0.4, gap, 0.3)
-        found = predict(one_step(0.4, gap), cubic(0.3))
-        mean_errors.append(abs(found.places[2, 0, 0] - mean))
-        errors.append(abs(found.variance[0, 0] - variance))
+        found = normal_filter(one_step(0.4, gap), cubic(0.3), 1)
+        mean_errors.append(abs(found[0][2, 0, 0] - mean))
+        errors.append(abs(found[4][0, 0] - variance))
     slopes = [np.polyfit(np.log(gaps), np.log(e), 1)[0] for e in (mean_errors, errors)]
     assert min(slopes) > 1.7, slopes
     assert mean_errors[1] < 2e-3
     assert errors[1] < 2e-3 < abs(0.3 * 0.1 - variance)
+
+
+@pytest.mark.parametrize("gap", [0.05, 0.3, 1.0])
+def test_on_a_line_mean_and_variance_of_a_bistable_drift_are_exact(gap):
+    """Against densities on a fine grid; a normal law misses the variance of the longest gap by a tenth."""
+    path = Series(np.array([[0.2], [-1.2], [1.2]]), np.array([gap, gap, 0.0]), np.array([0, 3]))
+    mean, variance = moments(0.2, gap, 0.3, steps=200)
+    found = predict(path, cubic(0.3))
+    assert found.places[2, 0, 0] == pytest.approx(mean, abs=2e-4)
+    assert found.variance[0, 0] == pytest.approx(variance, rel=2e-3)
+    if gap == 1.0:
+        normal = normal_filter(path, cubic(0.3), 16)
+        assert abs(normal[4][0, 0] / variance - 1) > 0.05
+
+
+def test_on_a_line_noise_widens_the_state_before_a_gap():
+    """Mean and variance of the second observation given the first, y = x + e, integrated over e by a fine sum."""
+    noise, gap = 0.04, 0.5
+    path = Series(np.array([[0.2], [-1.2], [1.2]]), np.array([gap, gap, 0.0]), np.array([0, 3]))
+    errors = np.linspace(-4, 4, 41) * np.sqrt(noise)
+    weights = np.exp(-0.5 * errors**2 / noise) / np.exp(-0.5 * errors**2 / noise).sum()
+    parts = np.array([moments(0.2 + e, gap, 0.3, steps=100) for e in errors])
+    mean = weights @ parts[:, 0]
+    variance = weights @ (parts[:, 1] + parts[:, 0] ** 2) - mean**2
+    found = predict(path, cubic(0.3, noise))
+    assert found.places[2, 0, 0] == pytest.approx(mean, abs=1e-3)
+    assert found.variance[0, 0] == pytest.approx(variance + noise, rel=3e-3)
 
 
 def test_an_euler_chain_is_taken_for_one():

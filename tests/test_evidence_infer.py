@@ -121,8 +121,8 @@ def test_the_hypotheses_of_a_linear_drift_and_constant_noise_carry_the_weight():
     found = fit(as_observations(ou_data(4000, 0)), AUTO).probabilities
     for part in found.values():
         assert sum(weight[0] for weight in part.values()) == pytest.approx(1.0)
-    few = sum(weight[0] for name, weight in found["drift"].items() if name.startswith(("few", "linear", "odd", "any")))
-    assert few > 0.9
+    polynomials = ("few", "linear", "odd", "any", "quadratic")
+    assert sum(weight[0] for name, weight in found["drift"].items() if name.startswith(polynomials)) > 0.9
     assert found["drift"]["none"][0] < 1e-6
     strict = fit(as_observations(ou_data(4000, 0)), STRICT).probabilities
     assert all(weight[0] == 0 for name, weight in strict["drift"].items() if name.endswith("origin zero"))

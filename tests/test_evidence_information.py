@@ -75,6 +75,7 @@ def test_the_score_of_a_linear_drift_is_the_gradient_with_gains_held(noisy, irre
 
 
 def test_the_score_of_a_diagonal_system_is_that_of_its_components():
+    """Up to what tables of one component leave out: a thousandth of a standard error."""
     data, eq = series(2, irregular=True), equation(2, drift_degree=3)
     both, matrix = drift_score(data, eq)
     exponents = eq.drift_basis.exponents
@@ -83,14 +84,15 @@ def test_the_score_of_a_diagonal_system_is_that_of_its_components():
         single = linear_equation(PULL[c : c + 1, c : c + 1], RATE[c : c + 1], NOISE[c : c + 1], 3)
         own, own_matrix = drift_score(alone, single)
         terms = [int(np.flatnonzero((exponents == p * (np.arange(2) == c)).all(axis=1))[0]) for p in range(4)]
-        np.testing.assert_allclose(both[c, terms], own[0], rtol=1e-9)
-        np.testing.assert_allclose(matrix[c][np.ix_(terms, terms)], own_matrix[0], rtol=1e-9)
+        error = np.sqrt(np.diag(own_matrix[0]))
+        np.testing.assert_allclose(both[c, terms] / error, own[0] / error, atol=1e-3)
+        np.testing.assert_allclose(matrix[c][np.ix_(terms, terms)], own_matrix[0], rtol=3e-3)
 
 
 def spline_equation(data, noise):
     """A linear drift in a basis with cubics and B-splines; g in one with a quadratic and B-splines."""
-    drift_basis = Basis(1, 3, choose_grid(data.y, 30, 0.0))
-    rate_basis = Basis(1, 2, choose_grid(data.y, 8, 0.0))
+    drift_basis = Basis(1, 3, choose_grid(data.y, 30, 0.08))  # what a gap adds is 0.11: finer nodes are not chosen
+    rate_basis = Basis(1, 2, choose_grid(data.y, 8, 0.08))
     drift, rate = np.zeros((drift_basis.size, 1)), np.zeros((rate_basis.size, 1))
     drift[1], rate[0] = PULL[0, 0], RATE[0]
     return Equation(drift_basis, drift, rate_basis, rate, np.array([1e-12]), noise)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.bank.windows import Series
-from fimsde.evidence import filter_kernels
+from fimsde.evidence import filter_kernels, line_kernels
 from fimsde.evidence.basis import Basis
 from fimsde.shapes import Array, Bool, Float64
 
@@ -19,6 +19,10 @@ _STIFF = 0.5  # largest |J| times step: then the error of a step is below 1e-3 o
 _SEEN = 0.1  # standard deviations of a prediction: smaller errors of it change variances by less than a hundredth
 _SOME, _NEARLY_ALL = 200, 0.95  # observations that steps are chosen by, and the share of them that matters
 _VARIANCE, _INNOVATION = 4, 6  # among what the kernel returns
+# of tables of one component, in standard deviations: between nodes, and from the data to the ends; by hand: B-splines
+# are 0.05 apart or more, and paths of a gap hardly leave what a whole record has seen
+_NODES_APART, _BEYOND, _LEAST_NODES = 0.02, 1.0, 20
+_NARROW = 0.05  # standard deviations that a gap adds: over less than the finest B-splines no drift bends a normal law
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +85,11 @@ def predict(series: Series, equation: Equation, *, euler: bool = False) -> Predi
         equation: What it believes in.
         euler: Whether the equation is a Markov chain with one Euler step per gap, as for coarse data.
     """
-    steps = 1 if euler else _steps(series, equation)
-    places, spreads, carried, gain, variance, whiten, innovation, begins, loglik = _run(series, equation, steps, euler)
+    if euler or not _is_line(series, equation):
+        found = _run(series, equation, 1 if euler else _steps(series, equation), euler)
+    else:
+        found = _run_line(series, equation)
+    places, spreads, carried, gain, variance, whiten, innovation, begins, loglik = found
     inside = np.ones(len(series.y), bool)
     inside[series.path_starts[1:] - 1] = False
     gaps = series.dtau[inside]
@@ -111,6 +118,31 @@ def _run(series: Series, equation: Equation, steps: int, euler: bool) -> tuple[A
         steps,
         euler,
     )
+
+
+def _is_line(series: Series, equation: Equation) -> bool:
+    """Whether there is one component, whose law after a gap is wide enough to be bent."""
+    if equation.drift_basis.dim > 1:
+        return False
+    places = series.y[:: max(1, len(series.y) // _SOME)]
+    g = np.maximum(equation.rate_basis.field(equation.rate, places), equation.floor)
+    return bool(g.mean() * np.median(series.dtau[series.dtau > 0]) > _NARROW**2)
+
+
+def _run_line(series: Series, equation: Equation) -> tuple[Array, ...]:
+    """What the filter of one component finds, with exact means and variances of the state after a gap."""
+    low, high = max(series.y.min() - _BEYOND, -REACH), min(series.y.max() + _BEYOND, REACH)
+    nodes = np.linspace(low, high, max(int(np.ceil((high - low) / _NODES_APART)), _LEAST_NODES) + 1)
+    places = nodes[:, None]
+    f = equation.drift_basis.field(equation.drift, places)[:, 0]
+    g = np.maximum(equation.rate_basis.field(equation.rate, places)[:, 0], equation.floor[0])
+    gaps = series.dtau[series.dtau > 0]
+    first = 0.5 * gaps.min() * 2.0 ** (-1 / line_kernels.OCTAVE)  # a row before half of the shortest gap
+    rows = int(np.ceil(line_kernels.OCTAVE * np.log2(gaps.max() / first))) + 3
+    apart = nodes[1] - nodes[0]
+    tables = line_kernels.moment_tables(f, g, apart, first, rows)
+    starts = series.path_starts
+    return line_kernels.filter_line(series.y, series.dtau, starts, equation.noise[0], low, apart, first, *tables)
 
 
 def _steps(series: Series, equation: Equation) -> int:
