@@ -121,7 +121,7 @@ def innovations_after(
         found.gaps,
         basis.arrays,
         basis.degree,
-        change,
+        np.ascontiguousarray(change.T),
     )
 
 
@@ -194,7 +194,7 @@ def variance_information(
         found.gaps,
         basis.arrays,
         basis.degree,
-        equation.rate,
+        np.ascontiguousarray(equation.rate.T),
         equation.floor,
         equation.noise,
     )
