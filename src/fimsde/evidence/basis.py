@@ -8,6 +8,7 @@ over thousands of observations touch few of them.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import comb
 
 import numpy as np
 
@@ -20,13 +21,12 @@ _SPACINGS = tuple(0.05 * 2.0 ** (k / 2) for k in range(14))
 _FARTHEST = 6.0  # standard deviations; states beyond are no place to put nodes
 
 KernelArrays = tuple[
-    Int[Array, "terms dim"],
     Int[Array, " terms"],
     Int[Array, " terms"],
     Int[Array, " terms"],
     float,
-    Int[Array, " dim"],
-    Int[Array, " dim"],
+    Int[Array, " axes"],
+    Int[Array, " axes"],
     Int[Array, " cells"],
 ]
 
@@ -81,18 +81,26 @@ class Basis:
     def arrays(self) -> KernelArrays:
         """The basis as compiled code takes it."""
         steps = monomials.products_of_lower(self.dim, self.degree)
+        lowest, sizes = (np.full(basis_kernels.MOST_AXES, value, np.int64) for value in (0, 1))
         if self.grid is None:
-            none = np.zeros(self.dim, np.int64)
-            return self.exponents, *steps, 1.0, none, none, np.zeros(0, np.int64)
-        lowest = self.grid.nodes.min(axis=0)
-        sizes = self.grid.nodes.max(axis=0) - lowest + 1
+            return *steps, 1.0, lowest, sizes, np.zeros(0, np.int64)
+        lowest[-self.dim :] = self.grid.nodes.min(axis=0)
+        sizes[-self.dim :] = self.grid.nodes.max(axis=0) + 1 - lowest[-self.dim :]
         table = np.full(int(np.prod(sizes)), -1, np.int64)
-        table[np.ravel_multi_index(tuple((self.grid.nodes - lowest).T), tuple(sizes))] = np.arange(self.num_nodes)
-        return self.exponents, *steps, self.grid.spacing, lowest, sizes, table
+        places = tuple((self.grid.nodes - lowest[-self.dim :]).T)
+        table[np.ravel_multi_index(places, tuple(sizes[-self.dim :]))] = np.arange(self.num_nodes)
+        return *steps, self.grid.spacing, lowest, sizes, table
+
+    def slopes(self, coefficients: Float64[Array, "outputs size"]) -> Float64[Array, "outputs dim lower_terms"]:
+        """Coefficients of the slopes of the polynomial part along every axis, in the monomials of lower degree."""
+        lower = max(comb(self.dim + self.degree - 1, self.dim), 1)
+        matrices = [monomials.derivative(self.dim, self.degree, j)[:lower] for j in range(self.dim)]
+        return np.ascontiguousarray(np.einsum("jlk,ck->cjl", matrices, coefficients[:, : self.num_terms]))
 
     def field(self, coefficients: Float64[Array, "size outputs"], x: Float64[Array, "queries dim"]) -> Array:
         """sum_k b_kc φ_k(x) at every location."""
-        return basis_kernels.fields_at(np.ascontiguousarray(x), self.arrays, coefficients, self.degree)
+        rows = np.ascontiguousarray(coefficients.T)
+        return basis_kernels.fields_at(np.ascontiguousarray(x), self.arrays, rows, self.degree)
 
     def features(
         self, x: Float64[Array, "queries dim"], var: Float64[Array, "queries dim"] | None = None

@@ -1,8 +1,11 @@
 """numba kernels of a basis: monomials and quadratic B-splines at a place, and their expectations around it.
 
-A basis comes as the tuple `Basis.arrays`: exponents (terms, dim); for each monomial a lower one, a component and its
-power, of which it is the product; and of the splines the spacing, the lowest index and the number of indices of each
-axis, and a table from index to node (-1: there is none).
+A basis comes as the tuple `Basis.arrays`: for each monomial a lower one, a component and its power, of which it is the
+product; and of the splines the spacing, and for three axes, of which the first may be empty, the lowest index and the
+number of indices, and a table from index to node (-1: there is none). Coefficients are rows, one for each output.
+
+What is called for every observation is small, and made part of its caller: handing over so many arrays would take
+longer than the work.
 """
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # (numba infers the types of kernels)
@@ -20,11 +23,12 @@ _NARROW = 0.08  # spread in spacings up to which B'' counts as constant; then E[
 _WIDE = 0.22  # spread in spacings from which Edgeworth's series is closer; both miss E[B] by at most 0.003 there
 _WIDEST = 2.0  # spread that is allowed for; more is blurred beyond use
 _TAIL = 3.5  # standard deviations that are kept
-_MOST_AXES = 3  # that a grid of nodes may have
+MOST_AXES = 3  # that a grid of nodes may have
 _MOST = 16  # B-splines of an axis within 3.5 √(2² + 1/4) spacings
+SUMS = {"contract", "reassoc", "nsz"}  # freedom to add in any order, and nothing else
 
 
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def fill_powers(x, var, powers):
     """powers[j, p] = E[(x_j + e)^p] for normal e of variance var_j: x_j E[p - 1] + (p - 1) var_j E[p - 2]."""
     for j in range(len(x)):
@@ -35,24 +39,36 @@ def fill_powers(x, var, powers):
                 powers[j, p] += (p - 1) * var[j] * powers[j, p - 2]
 
 
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
-def fill_monomials(powers, lower, component, power, out):
-    """Each monomial as a lower one times a power of one component."""
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
+def fill_monomials(powers, basis, num, out):
+    """The first monomials, each as a lower one times a power of one component."""
+    lower, component, power = basis[0], basis[1], basis[2]
     out[0] = 1.0
-    for k in range(1, len(lower)):
+    for k in range(1, num):
         out[k] = out[lower[k]] * powers[component[k], power[k]]
 
 
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True, fastmath=SUMS)
+def dot(one, other, num):
+    """The sum of the first products."""
+    total = 0.0
+    for k in range(num):
+        total += one[k] * other[k]
+    return total
+
+
 @njit(cache=True, allocates=False, error_model="numpy")
-def fill_axes(x, var, spacing, lowest, first, widths, values, slopes):
+def fill_axes(x, var, basis, first, widths, values, slopes):
     """Of every axis the index of the first B-spline near x, how many there are, and E[B(x + e)] and E[B'(x + e)].
 
     With hardly any spread B'' is the same where e may be, and E[B(x + e)] = B + B'' s² / 2; with little of it a mean
     over x and x ± √3 s, with the weights of Gauss and Hermite; with more of it the density of the sum of e and of three
-    uniform numbers, by Edgeworth's series.
+    uniform numbers, by Edgeworth's series. The axes are the last ones of three.
     """
-    for j in range(len(x)):
-        u, s = x[j] / spacing, min(math.sqrt(var[j]) / spacing, _WIDEST)
+    spacing, lowest = basis[3], basis[4]
+    for i in range(len(x)):
+        j = MOST_AXES - len(x) + i
+        u, s = x[i] / spacing, min(math.sqrt(var[i]) / spacing, _WIDEST)
         if s < _WIDE:
             reach = 1 if s < _NARROW else 2
             low = math.floor(u + 0.5) - reach
@@ -88,7 +104,7 @@ def fill_axes(x, var, spacing, lowest, first, widths, values, slopes):
             away -= 1.0
 
 
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _add_splines(u, weight, low, spacing, values, slopes):
     """Add the three B-splines at u, and their slopes, to those of the nodes from `low` on."""
     nearest = math.floor(u + 0.5)
@@ -104,134 +120,106 @@ def _add_splines(u, weight, low, spacing, values, slopes):
 @njit(cache=True, allocates=False, error_model="numpy")
 def list_nodes(x, var, basis, work, nodes, values):
     """The nodes whose B-splines are not zero at x, and E[B(x + e)] of each. Returns how many there are."""
-    spacing, lowest, sizes, table = basis[4], basis[5], basis[6], basis[7]
+    sizes, table = basis[5], basis[6]
     first, widths, axes, slopes = work[2], work[3], work[4], work[5]
-    fill_axes(x, var, spacing, lowest, first, widths, axes, slopes)
-    num, last = 0, len(x) - 1
-    for outer in range(_num_outer(widths)):
-        flat = _outer_index(outer, first, widths, sizes)
-        if flat < 0:
-            continue
-        product = _outer_product(outer, widths, axes, slopes, last)
-        for k in range(max(0, -first[last]), min(widths[last], sizes[last] - first[last])):
-            node = table[flat * sizes[last] + first[last] + k]
-            if node >= 0:
-                nodes[num], values[num] = node, product * axes[last, k]
-                num += 1
+    fill_axes(x, var, basis, first, widths, axes, slopes)
+    num = 0
+    for a in range(max(0, -first[0]), min(widths[0], sizes[0] - first[0])):
+        for b in range(max(0, -first[1]), min(widths[1], sizes[1] - first[1])):
+            product = axes[0, a] * axes[1, b]
+            begin = ((first[0] + a) * sizes[1] + first[1] + b) * sizes[2] + first[2]
+            for c in range(max(0, -first[2]), min(widths[2], sizes[2] - first[2])):
+                if table[begin + c] >= 0:
+                    nodes[num], values[num] = table[begin + c], product * axes[2, c]
+                    num += 1
     return num
-
-
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
-def _num_outer(widths):
-    """Number of products of B-splines of all axes but the last one."""
-    out = 1
-    for j in range(len(widths) - 1):
-        out *= widths[j]
-    return out
 
 
 @njit(cache=True, error_model="numpy")
 def scratch(dim, degree, terms):
     """Arrays that the kernels below work in: made once for a walk through the data."""
-    most_nodes = _MOST**dim if dim <= _MOST_AXES else 0
+    most_nodes = _MOST**dim if dim <= MOST_AXES else 0
     return (
         np.empty(terms),
         np.empty((dim, degree + 1)),
-        np.empty(dim, np.int64),
-        np.empty(dim, np.int64),
-        np.empty((dim, _MOST)),
-        np.empty((dim, _MOST)),
+        np.zeros(MOST_AXES, np.int64),
+        np.ones(MOST_AXES, np.int64),
+        np.ones((MOST_AXES, _MOST)),
+        np.zeros((MOST_AXES, _MOST)),
         np.empty(most_nodes, np.int64),
         np.empty(most_nodes),
     )
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def field_at(x, var, basis, coefficients, work, out):
-    """out_c = sum_k b_kc E[φ_k(x + e)] with e ~ N(0, diag var)."""
-    exponents, lower, component, power = basis[0], basis[1], basis[2], basis[3]
-    terms_at, powers, nodes, values = work[0], work[1], work[6], work[7]
-    terms = len(exponents)
+    """out_c = sum_k b_ck E[φ_k(x + e)] with e ~ N(0, diag var)."""
+    terms = len(basis[0])
+    fill_powers(x, var, work[1])
+    fill_monomials(work[1], basis, terms, work[0])
     for c in range(len(out)):
-        out[c] = 0.0
-    fill_powers(x, var, powers)
-    fill_monomials(powers, lower, component, power, terms_at)
-    for k in range(terms):
-        for c in range(len(out)):
-            out[c] += coefficients[k, c] * terms_at[k]
-    if len(coefficients) == terms:
-        return
-    for a in range(list_nodes(x, var, basis, work, nodes, values)):
-        for c in range(len(out)):
-            out[c] += coefficients[terms + nodes[a], c] * values[a]
+        out[c] = dot(coefficients[c], work[0], terms)
+    if coefficients.shape[1] > terms:
+        _add_splines_of_field(x, var, basis, coefficients, work, out)
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def jacobian_at(x, var, basis, coefficients, work, out):
-    """out_cj = sum_k b_kc E[∂φ_k / ∂x_j (x + e)] with e ~ N(0, diag var)."""
-    exponents, _, _, _, spacing, lowest, sizes, table = basis
-    powers, first, widths, values, slopes = work[1], work[2], work[3], work[4], work[5]
-    terms, dim = exponents.shape
+def _add_splines_of_field(x, var, basis, coefficients, work, out):
+    """The part of a field that is made of B-splines."""
+    terms, nodes, values = len(basis[0]), work[6], work[7]
+    num = list_nodes(x, var, basis, work, nodes, values)
+    for c in range(len(out)):
+        total = 0.0
+        for a in range(num):
+            total += coefficients[c, terms + nodes[a]] * values[a]
+        out[c] += total
+
+
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
+def jacobian_at(x, var, basis, coefficients, slopes, work, out):
+    """out_cj = sum_k b_ck E[∂φ_k / ∂x_j (x + e)] with e ~ N(0, diag var).
+
+    `slopes` (outputs, dim, lower terms) has the coefficients of the slopes of the polynomial part; see `Basis.slopes`.
+    """
+    num = slopes.shape[2]
+    fill_powers(x, var, work[1])
+    fill_monomials(work[1], basis, num, work[0])
     for c in range(out.shape[0]):
-        for j in range(dim):
-            out[c, j] = 0.0
-    fill_powers(x, var, powers)
-    for k in range(terms):
-        for j in range(dim):
-            degree = exponents[k, j]
-            if degree == 0:
-                continue
-            slope = degree * powers[j, degree - 1]
-            for i in range(dim):
-                if i != j:
-                    slope *= powers[i, exponents[k, i]]
-            for c in range(out.shape[0]):
-                out[c, j] += coefficients[k, c] * slope
-    if len(coefficients) == terms:
-        return
-    fill_axes(x, var, spacing, lowest, first, widths, values, slopes)
-    last = dim - 1
-    for outer in range(_num_outer(widths)):
-        flat = _outer_index(outer, first, widths, sizes)
-        if flat < 0:
-            continue
-        for j in range(dim):
-            product = _outer_product(outer, widths, values, slopes, j)
-            axis = slopes if j == last else values
-            for k in range(max(0, -first[last]), min(widths[last], sizes[last] - first[last])):
-                node = table[flat * sizes[last] + first[last] + k]
-                if node >= 0:
-                    for c in range(out.shape[0]):
-                        out[c, j] += coefficients[terms + node, c] * product * axis[last, k]
+        for j in range(out.shape[1]):
+            out[c, j] = dot(slopes[c, j], work[0], num)
+    if coefficients.shape[1] > len(basis[0]):
+        _add_splines_of_jacobian(x, var, basis, coefficients, work, out)
 
 
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
-def _outer_index(outer, first, widths, sizes):
-    """Where one of the products of all axes but the last one stands in the table; -1 if it has no nodes."""
-    flat = 0
-    for j in range(len(first) - 1):
-        index = first[j] + outer % widths[j]
-        outer //= widths[j]
-        if index < 0 or index >= sizes[j]:
-            return -1
-        flat = flat * sizes[j] + index
-    return flat
-
-
-@njit(cache=True, allocates=False, error_model="numpy", inline="always")
-def _outer_product(outer, widths, values, slopes, j):
-    """The product of the values of all axes but the last one, of axis j the slope."""
-    out = 1.0
-    for i in range(len(widths) - 1):
-        out *= slopes[i, outer % widths[i]] if i == j else values[i, outer % widths[i]]
-        outer //= widths[i]
-    return out
+@njit(cache=True, allocates=False, error_model="numpy")
+def _add_splines_of_jacobian(x, var, basis, coefficients, work, out):
+    """The part of a Jacobian that is made of B-splines."""
+    sizes, table, terms, dim = basis[5], basis[6], len(basis[0]), len(x)
+    first, widths, axes, slopes = work[2], work[3], work[4], work[5]
+    fill_axes(x, var, basis, first, widths, axes, slopes)
+    for a in range(max(0, -first[0]), min(widths[0], sizes[0] - first[0])):
+        for b in range(max(0, -first[1]), min(widths[1], sizes[1] - first[1])):
+            plain = axes[0, a] * axes[1, b]
+            along0, along1 = slopes[0, a] * axes[1, b], axes[0, a] * slopes[1, b]
+            begin = ((first[0] + a) * sizes[1] + first[1] + b) * sizes[2] + first[2]
+            for c in range(max(0, -first[2]), min(widths[2], sizes[2] - first[2])):
+                node = table[begin + c]
+                if node < 0:
+                    continue
+                last0, last1, last2 = along0 * axes[2, c], along1 * axes[2, c], plain * slopes[2, c]
+                for i in range(out.shape[0]):
+                    own = coefficients[i, terms + node]
+                    out[i, dim - 1] += own * last2
+                    if dim > 1:
+                        out[i, dim - 2] += own * last1
+                    if dim > 2:
+                        out[i, 0] += own * last0
 
 
 @njit(cache=True, error_model="numpy")
 def fields_at(x, basis, coefficients, degree):
     """The field at every row of x."""
-    out = np.empty((len(x), coefficients.shape[1]))
+    out = np.empty((len(x), coefficients.shape[0]))
     work, none = scratch(x.shape[1], degree, len(basis[0])), np.zeros(x.shape[1])
     _fill_fields(x, none, basis, coefficients, work, out)
     return out
@@ -247,13 +235,13 @@ def _fill_fields(x, var, basis, coefficients, work, out):
 @njit(cache=True, error_model="numpy")
 def features_at(x, var, basis, degree, size):
     """E[φ_k(x + e)] for every row of x with its variances."""
-    terms, dim = basis[0].shape
+    terms, dim = len(basis[0]), x.shape[1]
     out = np.zeros((len(x), size))
     work = scratch(dim, degree, terms)
     powers, nodes, values = work[1], work[6], work[7]
     for i in range(len(x)):
         fill_powers(x[i], var[i], powers)
-        fill_monomials(powers, basis[1], basis[2], basis[3], out[i])
+        fill_monomials(powers, basis, terms, out[i])
         if size > terms:
             for a in range(list_nodes(x[i], var[i], basis, work, nodes, values)):
                 out[i, terms + nodes[a]] = values[a]

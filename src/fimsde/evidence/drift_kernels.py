@@ -21,8 +21,8 @@ FAINT = 1e-7  # of the gap: B-splines that the filter has forgotten to this shar
 def list_features(place, spread, basis, work, monomials, nodes, values):
     """E[φ(place + e)]: monomials, and the B-splines that are not zero, node by node. Returns how many there are."""
     fill_powers(place, spread, work[1])
-    fill_monomials(work[1], basis[1], basis[2], basis[3], monomials)
-    if len(basis[7]) == 0:
+    fill_monomials(work[1], basis, len(basis[0]), monomials)
+    if len(basis[6]) == 0:
         return 0
     num = list_nodes(place, spread, basis, work, nodes, values)
     for a in range(num):

@@ -104,14 +104,16 @@ def turn_of(found: Predictions) -> float:
 
 def _run(series: Series, equation: Equation, steps: int, euler: bool) -> tuple[Array, ...]:
     """What the filter finds with so many steps in a gap."""
+    drift = np.ascontiguousarray(equation.drift.T)
     return filter_kernels.filter_paths(
         series.y,
         series.dtau,
         series.path_starts,
         equation.drift_basis.arrays,
-        equation.drift,
+        drift,
+        equation.drift_basis.slopes(drift),
         equation.rate_basis.arrays,
-        equation.rate,
+        np.ascontiguousarray(equation.rate.T),
         equation.floor,
         equation.noise,
         REACH,

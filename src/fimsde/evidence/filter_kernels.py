@@ -15,7 +15,7 @@ _ROUNDING = 1e-12  # of a variance: what is left where components move together
 
 @njit(cache=True, error_model="numpy")
 def filter_paths(
-    y, dtau, starts, drift, drift_coefficients, rate, rate_coefficients, floor, noise, reach, steps, euler
+    y, dtau, starts, drift, drift_coefficients, slopes, rate, rate_coefficients, floor, noise, reach, steps, euler
 ):
     """Extended Kalman filter along paths; one row for every step from an observation to the next.
 
@@ -39,9 +39,9 @@ def filter_paths(
         np.zeros(rows, np.bool_),
         np.empty(rows),
     )
-    work = scratch(dim, max(drift[0].max(), rate[0].max(), 1), max(len(drift[0]), len(rate[0])))
+    work = scratch(dim, max(drift[2].max(), rate[2].max(), 1), max(len(drift[0]), len(rate[0])))
     vectors, matrices = np.empty((14, dim)), np.empty((13, dim, dim))
-    equation = drift, drift_coefficients, rate, rate_coefficients, floor, noise
+    equation = drift, drift_coefficients, slopes, rate, rate_coefficients, floor, noise
     _follow(y, dtau, starts, equation, noise.max() == 0.0, reach, steps, euler, work, vectors, matrices, out)
     return out
 
@@ -49,7 +49,7 @@ def filter_paths(
 @njit(cache=True, allocates=False, error_model="numpy")
 def _follow(y, dtau, starts, equation, exact, reach, steps, euler, work, vectors, matrices, out):
     """The filter itself, row by row."""
-    drift, drift_coefficients, rate, rate_coefficients, floor, noise = equation
+    drift, drift_coefficients, drift_slopes, rate, rate_coefficients, floor, noise = equation
     places, spreads, carried, gain, variance, whiten, innovation, begins, loglik = out
     dim = y.shape[1]
     slopes, rates, small = vectors[:6], vectors[6:9], vectors[9]
@@ -87,7 +87,7 @@ def _follow(y, dtau, starts, equation, exact, reach, steps, euler, work, vectors
                     _flow(mean, predicted, rates[0], step, drift, drift_coefficients, work, reach, slopes, end, middle)
                     for j in range(dim):
                         small[j] = predicted[j, j] + 0.5 * step * rates[0, j]
-                    jacobian_at(middle, small, drift, drift_coefficients, work, matrices[0])
+                    jacobian_at(middle, small, drift, drift_coefficients, drift_slopes, work, matrices[0])
                     _rate_at(middle, small, rate, rate_coefficients, floor, work, rates[1])
                     for j in range(dim):
                         small[j] += 0.5 * step * rates[1, j]
@@ -155,25 +155,21 @@ def _flow(start, spread, rate, step, drift, coefficients, work, reach, slopes, e
     The spread grows by the rate. In the middle the path is a cubic with the slopes at both ends.
     """
     dim = len(start)
-    k1, k2, k3, k4, var, at = slopes[0], slopes[1], slopes[2], slopes[3], slopes[4], slopes[5]
+    var, at = slopes[4], slopes[5]
     for j in range(dim):
-        var[j] = spread[j, j]
-    field_at(start, var, drift, coefficients, work, k1)
+        var[j], at[j] = spread[j, j], start[j]
+    for stage in range(4):
+        field_at(at, var, drift, coefficients, work, slopes[stage])
+        ahead = 0.5 * step if stage < 2 else step
+        for j in range(dim):
+            at[j] = start[j] + ahead * slopes[stage, j]
+            if stage != 1:
+                var[j] += 0.5 * step * rate[j]
     for j in range(dim):
-        at[j] = start[j] + 0.5 * step * k1[j]
-        var[j] += 0.5 * step * rate[j]
-    field_at(at, var, drift, coefficients, work, k2)
-    for j in range(dim):
-        at[j] = start[j] + 0.5 * step * k2[j]
-    field_at(at, var, drift, coefficients, work, k3)
-    for j in range(dim):
-        at[j] = start[j] + step * k3[j]
-        var[j] += 0.5 * step * rate[j]
-    field_at(at, var, drift, coefficients, work, k4)
-    for j in range(dim):
-        moved = start[j] + step / 6.0 * (k1[j] + 2.0 * k2[j] + 2.0 * k3[j] + k4[j])
+        k1, k2, k3, k4 = slopes[0, j], slopes[1, j], slopes[2, j], slopes[3, j]
+        moved = start[j] + step / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
         end[j] = min(max(moved, -reach), reach)
-        inside = 0.5 * (start[j] + end[j]) + 0.125 * step * (k1[j] - k4[j])
+        inside = 0.5 * (start[j] + end[j]) + 0.125 * step * (k1 - k4)
         middle[j] = min(max(inside, -reach), reach)
 
 

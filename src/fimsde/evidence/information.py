@@ -129,7 +129,7 @@ def innovations_after(
         found.gaps,
         basis.arrays,
         basis.degree,
-        change,
+        np.ascontiguousarray(change.T),
     )
 
 
@@ -202,7 +202,7 @@ def variance_information(
         found.gaps,
         basis.arrays,
         basis.degree,
-        equation.rate,
+        np.ascontiguousarray(equation.rate.T),
         equation.floor,
         equation.noise,
     )

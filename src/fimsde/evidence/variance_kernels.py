@@ -27,7 +27,7 @@ def variance_sums(
     the lower triangle of P_a and then m_a. Where g is below its floor, the filter has more than g: what the floor adds
     counts as one more function in the information, whose coefficient is one, and its part of the score is given back.
     """
-    terms, dim, size = len(basis[0]), places.shape[2], len(coefficients)
+    terms, dim, size = len(basis[0]), places.shape[2], coefficients.shape[1]
     num_squares = dim * (dim + 1) // 2
     entries, is_exact = num_squares + dim, noise.max() == 0.0
     information, score = np.zeros((dim, size + 2, size + 2)), np.zeros((dim, size + 2))
@@ -76,7 +76,7 @@ def _add_rows(
     white, pull, column, field = vectors[0], vectors[1], vectors[2], vectors[3:6]
     target, before = lists[0], lists[1]
     kept, moves, whitens = matrices
-    terms, dim, size = len(basis[0]), len(kept), len(coefficients)
+    terms, dim, size = len(basis[0]), len(kept), coefficients.shape[1]
     last, added, num_squares = size, size + 1, squares.shape[1]
     entries = num_squares + dim
     products = shown[len(shown) - 1]
