@@ -1,13 +1,16 @@
-"""A constant correlation of the noise, by maximum likelihood beside an equation whose components have noise of their own.
+"""A constant correlation of the noise, by maximum likelihood beside an equation whose own noise is diagonal.
 
     (S S')_ij = sigma_i sigma_j rho_ij,    max over rho of  sum_t ln p(y_t | y_1, ..., y_t-1; rho)
 
 Whether a pair is correlated at all is asked first, of innovations z that are independent if it is not: their
 standardised product s = sum z_i z_j / sqrt(sum z_i² z_j²) is then normal, and the Bayes factor against zero of a
-correlation that may be anything between -1 and 1 is exp(s² / 2) sqrt(2 pi / n) / 2 (Laplace).
+correlation that may be anything between -1 and 1 is exp(s² / 2) sqrt(2 pi / n) / 2 (Laplace). Where the drift is off,
+products keep their sign for a while: then s is divided by as much as the sums of blocks vary more than those of
+independent products.
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -70,10 +73,20 @@ def log_odds(z: Float64[Array, "n dim"]) -> Float64[Array, "dim dim"]:
         z: Innovations that are independent and of one size if no noise is correlated.
     """
     n, dim = z.shape
-    norm = np.sqrt(np.maximum((z**2).T @ z**2, np.finfo(np.float64).tiny))
-    score = (z.T @ z) / norm
+    score = np.zeros((dim, dim))
+    for i, j in combinations(range(dim), 2):
+        score[i, j] = score[j, i] = standardised_sum(z[:, i] * z[:, j])
     num_pairs = max(dim * (dim - 1) // 2, 1)
     return 0.5 * score**2 + np.log(0.5 * np.sqrt(2 * np.pi / n)) - np.log(num_pairs)
+
+
+def standardised_sum(products: Float64[Array, " n"]) -> float:
+    """sum p / sqrt(sum p²) over the root of the variance of block sums, if that is larger than of independent p."""
+    length = max(1, int(np.sqrt(len(products))))
+    blocks = products[: len(products) // length * length].reshape(-1, length).sum(axis=1)
+    tiny = np.finfo(np.float64).tiny
+    alike = blocks.var(ddof=1) / max(length * products.var(), tiny) if len(blocks) > 1 else 1.0
+    return float(products.sum() / np.sqrt(max((products**2).sum() * max(alike, 1.0), tiny)))
 
 
 def correlated_pairs(z: Float64[Array, "n dim"]) -> Int[Array, "pairs 2"]:
@@ -83,7 +96,11 @@ def correlated_pairs(z: Float64[Array, "n dim"]) -> Int[Array, "pairs 2"]:
 
 
 def fit_correlation(
-    sde: SDE, obs: Observations, noise_std: Float64[Array, " dim"], pairs: Int[Array, "pairs 2"]
+    sde: SDE,
+    obs: Observations,
+    noise_std: Float64[Array, " dim"],
+    pairs: Int[Array, "pairs 2"],
+    flow: Flow | None = None,
 ) -> EstimatedCorrelation:
     """The most likely correlations of some pairs, beside a factor on the diffusion of every component.
 
@@ -92,8 +109,9 @@ def fit_correlation(
         obs: The data.
         noise_std: Standard deviation of the measurement noise.
         pairs: Which correlations may differ from zero.
+        flow: The equation along the data, if that is known already.
     """
-    search = _Search.make(sde, obs, noise_std, pairs)
+    search = _Search.make(sde, obs, noise_std, pairs, flow)
     at = np.zeros(len(pairs) + sde.dim)
     here = search.likelihood(at)
     for _ in range(_MOST_ROUNDS):
@@ -134,12 +152,19 @@ class _Search:
 
     @classmethod
     def make(
-        cls, sde: SDE, obs: Observations, noise_std: Float64[Array, " dim"], pairs: Int[Array, "pairs 2"]
+        cls,
+        sde: SDE,
+        obs: Observations,
+        noise_std: Float64[Array, " dim"],
+        pairs: Int[Array, "pairs 2"],
+        flow: Flow | None,
     ) -> "_Search":
         obs = beginning(obs, _MOST_STEPS)
-        flow = flow_around(sde, obs, obs.values)
-        for _ in range(PASSES - 1 if noise_std.any() else 0):
-            flow = flow_around(sde, obs, run_filter(flow, obs, noise_std).mean)
+        if flow is None:
+            flow = flow_around(sde, obs, obs.values)
+            for _ in range(PASSES - 1 if noise_std.any() else 0):
+                flow = flow_around(sde, obs, run_filter(flow, obs, noise_std).mean)
+        flow = flow.rows(np.arange(obs.num_transitions))
         gaps = np.delete(np.diff(obs.times), obs.path_starts[1:-1] - 1)
         return cls(obs, noise_std, flow, pairs, np.stack([_share(sde, flow, gaps, *pair) for pair in pairs.tolist()]))
 
@@ -186,7 +211,7 @@ class _Search:
 
 
 def _share(sde: SDE, flow: Flow, gaps: Float64[Array, " n"], i: int, j: int) -> Float64[Array, "n dim dim"]:
-    """Integral of M(s) E M(s)' over a gap, by Simpson's rule: E has sigma_i sigma_j at (i, j) and (j, i), M is the flow.
+    """Integral of M(s) E M(s)' over a gap, by Simpson's rule: E has sigma_i sigma_j at (i, j) and (j, i).
 
     Half-way the flow is the root of the matrix M of the whole gap, I + D / 2 - D² / 8 with D = M - I.
     """

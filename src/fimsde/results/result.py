@@ -90,8 +90,12 @@ class Result(Landscape, Judged, Forecasts):
         """
         matrix = np.array(rho, np.float64)
         refit = self.refit
-        again = None if refit is None else lambda obs, seed: CorrelatedSDE(without_correlation(refit(obs, seed)), matrix)
-        return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=again)
+
+        def again(observations: Observations, seed: int) -> SDE:
+            assert refit is not None, "it was fitted"
+            return CorrelatedSDE(without_correlation(refit(observations, seed)), matrix)
+
+        return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=None if refit is None else again)
 
     def drift(self, x: Locations) -> FieldValues:
         """Drift f, state per time. Warns once if data do not support some of the locations."""

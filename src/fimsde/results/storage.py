@@ -18,8 +18,8 @@ from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.evidence.estimate import PosteriorSDE
-from fimsde.filter.correlation import EstimatedCorrelation
 from fimsde.files.outputs import write_folder
+from fimsde.filter.correlation import EstimatedCorrelation
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
 from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result

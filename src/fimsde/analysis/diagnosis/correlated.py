@@ -12,7 +12,7 @@ from fimsde import distributions as stats
 from fimsde.analysis.diagnosis.case import Case, state_terms
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Status, Verdict, chance
 from fimsde.equations.sde import FunctionSDE, correlation, is_diagonal
-from fimsde.filter.correlation import fit_correlation
+from fimsde.filter.correlation import fit_correlation, standardised_sum, without_correlation
 from fimsde.shapes import Array, Float64
 
 _VISIBLE, _LARGE = 0.05, 0.3  # correlations; by hand: a few thousandths and a tenth of the variance
@@ -31,7 +31,7 @@ def correlated_noise(case: Case) -> Verdict:
     if dim == 1:
         return Verdict("correlated noise", "good", 0.0, "there is one component.", "", "class")
     pairs = list(combinations(range(dim), 2))
-    scores = [_score(case.z[:, i] * case.z[:, j]) for i, j in pairs]
+    scores = [standardised_sum(case.z[:, i] * case.z[:, j]) for i, j in pairs]
     worst = int(np.argmax(np.abs(scores)))
     p = min(1.0, 2 * len(pairs) * 2 * float(stats.norm.sf(abs(scores[worst]))))
     varying = min((_dependence(case, i, j) for i, j in pairs), key=lambda found: found.p_value)
@@ -130,16 +130,13 @@ def _said(case: Case) -> Float64[Array, "dim dim"]:
 
 def _most_likely(case: Case, scores: list[float]) -> Float64[Array, "dim dim"]:
     """The constant correlations beside this drift and diffusion, of pairs that show one or had one."""
-    plain = FunctionSDE(case.sde.dim, case.sde.drift, case.sde.diffusion)
-    said = np.zeros((plain.dim, plain.dim)) if is_diagonal(case.sde) else _said(case)
+    plain, diagonal = without_correlation(case.sde), is_diagonal(case.sde)
+    if not is_diagonal(plain):
+        plain = FunctionSDE(plain.dim, plain.drift, plain.diffusion)
+    said = np.zeros((plain.dim, plain.dim)) if diagonal else _said(case)
     shown = [2 * float(stats.norm.sf(abs(s))) < FALSE_ALARM for s in scores]
     pairs = [
-        pair
-        for pair, there in zip(combinations(range(plain.dim), 2), shown, strict=True)
-        if there or said[pair] != 0
+        pair for pair, there in zip(combinations(range(plain.dim), 2), shown, strict=True) if there or said[pair] != 0
     ]
-    return fit_correlation(plain, case.observations, case.found.noise_std, np.array(pairs)).rho
-
-
-def _score(products: Float64[Array, " n"]) -> float:
-    return float(products.sum() / max(np.sqrt((products**2).sum()), 1e-300))
+    flow = case.found.steps if diagonal else None
+    return fit_correlation(plain, case.observations, case.found.noise_std, np.array(pairs), flow).rho
