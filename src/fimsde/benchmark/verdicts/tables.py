@@ -29,7 +29,7 @@ def required(found: Found) -> str:
     lines = ["| data | must be said | is said |", "|---|---|--:|"]
     clean = [o for kind, some in found if kind.cell is not None and not kind.cell.noisy for o in some if _fits(o)]
     if clean:
-        lines.append(f"| right class, clean | good | {sum(o.status == 'good' for o in clean)} of {len(clean)} |")
+        lines.append(f"| right class, clean | good | {sum(not _is_alarm(o) for o in clean)} of {len(clean)} |")
     for cell in ACCOUNTED:
         noisy = [o for kind, some in found if kind.cell == cell for o in some if _fits(o)]
         if noisy:
@@ -115,13 +115,18 @@ def _of(outcomes: Sequence[Outcome]) -> str:
     return f"{sum(o.status != 'good' for o in outcomes)} of {len(outcomes)}"
 
 
+def _is_alarm(outcome: Outcome) -> bool:
+    """A light that is not good, or a correlation: on data of the right class the noise has none."""
+    return outcome.status != "good" or "correlated noise" in outcome.accounted
+
+
 def _alarms(outcomes: Sequence[Outcome]) -> str:
-    lost = sum(o.status != "good" for o in outcomes)
+    lost = sum(map(_is_alarm, outcomes))
     return f"{lost} ({lost / max(len(outcomes), 1):.1%})"
 
 
 def _causes(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(name for o in outcomes for name in o.causes)
+    counts = Counter(n for o in outcomes for n in (*o.causes, *o.accounted) if n != "measurement noise")
     return ", ".join(f"{name} {num}" for name, num in counts.most_common()) or "none"
 
 
@@ -130,8 +135,12 @@ def _times(outcomes: Sequence[Outcome], wanted: Sequence[str]) -> str:
 
 
 def share_named(outcomes: Sequence[Outcome], wanted: Sequence[str], *, first: bool = False) -> float:
-    """Share of data sets of which one of the causes, or the first of them, has a wanted name."""
-    hits = [set(o.causes[:1] if first else o.causes) & set(wanted) for o in outcomes]
+    """Share of data sets of which one of the causes, or the first of them, has a wanted name.
+
+    What the equation carries already stands after all causes.
+    """
+    told = [(*o.causes, *o.accounted) for o in outcomes]
+    hits = [set(names[:1] if first else names) & set(wanted) for names in told]
     return sum(map(bool, hits)) / max(len(outcomes), 1)
 
 
