@@ -23,7 +23,7 @@ from fimsde.shapes import Array, Float64, Int
 
 CLEAR = 20.0  # odds that count as strong evidence (Jeffreys; Kass and Raftery), as for a drift
 _MOST_STEPS = 20_000  # on which correlations are fitted, the first ones: errors are then below 0.01; bounds seconds
-_MOST_ROUNDS, _HALVINGS = 20, 8  # of Fisher's scoring, and of one of its steps; by hand: five and none are usual
+_MOST_ROUNDS, _HALVINGS = 10, 8  # of Fisher's scoring, and of one of its steps; by hand: five and none are usual
 _SETTLED = 1e-4  # standard errors: steps below it change nothing anybody reads, in any units
 _PROBE = 1e-4  # of a Fisher z, for derivatives of likelihoods
 _LARGEST = 0.999  # correlation that is told; beyond it the noise has a direction less

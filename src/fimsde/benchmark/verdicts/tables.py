@@ -49,9 +49,9 @@ def required(found: Found) -> str:
 def false_alarms(found: Found) -> str:
     """Lights that are not good on data of the right class: where the estimate fits as the truth does, and elsewhere."""
     lines = [
-        "| right class | data sets | estimate fits | false alarms | by verdict | estimate off: light not good | "
-        "no law: light not good | CPU s |",
-        "|---|--:|--:|--:|---|--:|--:|--:|",
+        "| right class | data sets | estimate fits | false alarms | by verdict | wells or groups: open | "
+        "estimate off: light not good | no law: light not good | CPU s |",
+        "|---|--:|--:|--:|---|--:|--:|--:|--:|",
     ]
     cells = [(kind.name, outcomes) for kind, outcomes in found if kind.cell in CELLS]
     for name, outcomes in (*cells, ("all", [o for _, some in cells for o in some])):
@@ -60,7 +60,7 @@ def false_alarms(found: Found) -> str:
         off = [o for o in outcomes if not _fits(o) and not _is_lawless(o)]
         lines.append(
             f"| {name} | {len(outcomes)} | {len(good)} | {_alarms(good)} | {_causes(good)} "
-            f"| {_of(off)} | {_of(lawless)} | {_cpu(outcomes)} |"
+            f"| {sum(map(_is_open, good))} | {_of(off)} | {_of(lawless)} | {_cpu(outcomes)} |"
         )
     return "\n".join(lines)
 
@@ -116,8 +116,16 @@ def _of(outcomes: Sequence[Outcome]) -> str:
 
 
 def _is_alarm(outcome: Outcome) -> bool:
-    """A light that is not good, or a correlation: on data of the right class the noise has none."""
-    return outcome.status != "good" or "correlated noise" in outcome.accounted
+    """A light that is not good, or a correlation: on data of the right class the noise has none.
+
+    Not one that says that data cannot tell wells from groups of paths: they cannot.
+    """
+    return (outcome.status != "good" and not _is_open(outcome)) or "correlated noise" in outcome.accounted
+
+
+def _is_open(outcome: Outcome) -> bool:
+    """Whether the light is yellow for the single reason that no path goes from one equilibrium to another."""
+    return outcome.status == "caution" and outcome.causes == ("paths alike",)
 
 
 def _alarms(outcomes: Sequence[Outcome]) -> str:
@@ -126,7 +134,8 @@ def _alarms(outcomes: Sequence[Outcome]) -> str:
 
 
 def _causes(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(n for o in outcomes for n in (*o.causes, *o.accounted) if n != "measurement noise")
+    told = [(*o.causes, *o.accounted) for o in outcomes if _is_alarm(o)]
+    counts = Counter(name for names in told for name in names if name != "measurement noise")
     return ", ".join(f"{name} {num}" for name, num in counts.most_common()) or "none"
 
 
