@@ -84,10 +84,10 @@ class SeparateDraws:
 
 @dataclass(frozen=True, eq=False)
 class CorrelatedDraws:
-    """The same draws with noise of one correlation."""
+    """The same draws, each with noise of one correlation everywhere."""
 
     inner: Draws
-    rho: Float64[Array, "dim dim"]
+    rho: Float64[Array, "draws dim dim"]
 
     @property
     def dim(self) -> int:
@@ -108,7 +108,7 @@ class CorrelatedDraws:
         return len(self.inner)
 
     def __getitem__(self, i: int) -> SDE:
-        return CorrelatedSDE(self.inner[i], self.rho)
+        return CorrelatedSDE(self.inner[i], self.rho[i])
 
     def fields(self, x: Float[Array, "queries dim"]) -> tuple[Array, Array]:
         """Drift and diffusion of all draws at the same locations."""

@@ -98,8 +98,9 @@ class Equation:
         return formula.code(self)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row per term that was kept: field (drift or g), component, term, coefficient and its standard error.
+        """A row per term that was kept: field, component, term, coefficient and its standard error.
 
+        Fields are drift, g and, of pairs of components, correlation.
         With a posterior also the ends of its interval (low, high) and the probability of the term.
         """
         import pandas as pd  # takes a while to import
@@ -112,6 +113,14 @@ class Equation:
                 term = formula.monomial(polynomials.exponents[k].tolist(), factors) or "1"
                 numbers = float(polynomials.coefficients[j, k]), float(polynomials.standard_errors[j, k])
                 rows.append((field, self.names[j], term, *numbers, *_posterior(polynomials, j, k)))
+        for row, (i, j) in formula.pairs(self):
+            rho = self.correlation_terms
+            assert rho is not None, "there are pairs"
+            for k in np.flatnonzero(rho.coefficients[row]).tolist():
+                term = formula.monomial(rho.exponents[k].tolist(), factors) or "1"
+                numbers = float(rho.coefficients[row, k]), float(rho.standard_errors[row, k])
+                ends = _posterior(rho, row, k) or (float("nan"),) * len(more)
+                rows.append(("correlation", f"{self.names[i]}, {self.names[j]}", term, *numbers, *ends))
         return pd.DataFrame(rows, columns=[*columns, *more])
 
     def to_xarray(self) -> "xr.Dataset":

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from fimsde.analysis.draws import LEVEL, Draws, interval_of
+from fimsde.analysis.draws import LEVEL, CorrelatedDraws, Draws, interval_of
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.polynomials import Polynomials
 from fimsde.bank import monomials
@@ -61,7 +61,18 @@ def with_intervals(
             else None
         )
         parts[name] = replace(terms, intervals=np.stack([ends.low, ends.high]), probabilities=shares, level=level)
+    if isinstance(draws, CorrelatedDraws) and equation.correlation_terms is not None:
+        parts["correlation_terms"] = _as_drawn(equation.correlation_terms, draws, level)
     return replace(equation, **parts)
+
+
+def _as_drawn(terms: Polynomials, draws: CorrelatedDraws, level: float) -> Polynomials:
+    """Correlations that are the same everywhere, with their intervals."""
+    constant = int(np.flatnonzero(terms.exponents.sum(axis=1) == 0)[0])
+    ends = interval_of(draws.rho[:, *np.triu_indices(draws.dim, 1)], level)
+    intervals = np.zeros((2, *terms.coefficients.shape))
+    intervals[:, :, constant] = np.stack([ends.low, ends.high])
+    return replace(terms, intervals=np.where(terms.coefficients != 0, intervals, 0.0), level=level)
 
 
 def _projected(

@@ -42,7 +42,8 @@ def text(equation: Written, *, errors: bool = False) -> str:
         lines.append(f"d{in_text(name)} = ({drift}) dt + sqrt({g}) dW{number}")
     for k, (i, j) in pairs(equation):
         p = _correlations(equation)
-        rho = _sum(terms(p, k), factors, partial(plain_number, digits=digits_of(p, k)))
+        number = partial(plain_number, digits=digits_of(p, k))
+        rho = bare(_sum(terms(p, k), factors, number, sizes=sizes_of(p, k) if errors else None))
         lines.append(f"dW{i + 1} dW{j + 1} = ({rho}) dt")
     return "\n".join(lines)
 
@@ -64,7 +65,8 @@ def _line_with_errors(equation: Written, component: int, factors: Sequence[str])
 
 def bare(text: str) -> str:
     """A number with its error without brackets around the whole; one with a power of ten keeps them."""
-    return text[1:-1] if text.startswith("(") and text.endswith(")") and "±" in text else text
+    alone = text.count("±") == 1 and text.startswith("(") and text.endswith(")")
+    return text[1:-1] if alone else text
 
 
 def errors_of(polynomials: Polynomials) -> tuple[Array, str]:

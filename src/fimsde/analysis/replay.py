@@ -13,7 +13,7 @@ import numpy as np
 
 from fimsde.analysis.box import Supported
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE, correlation, fields, is_diagonal
+from fimsde.equations.sde import SDE, CorrelatedSDE, correlation, fields, is_diagonal, noise_factor
 from fimsde.errors import ConfigError
 from fimsde.shapes import Array, Bool, Float64, Int
 from fimsde.simulate import simulate
@@ -187,7 +187,10 @@ class _Midpoint:
         return correlation(self.sde, x)
 
     def march(self, x: Array, length: Array, noise: Array) -> tuple[Array, Array] | None:
-        return self.sde.march(x, length, noise, 0.5 * self.dt) if isinstance(self.sde, TabulatedSDE) else None
+        table = self.sde
+        if isinstance(table, CorrelatedSDE):
+            table, noise = table.inner, noise @ noise_factor(table.rho).T
+        return table.march(x, length, noise, 0.5 * self.dt) if isinstance(table, TabulatedSDE) else None
 
 
 def _num_substeps(sde: SDE, observed: Observations, least: int) -> int:

@@ -69,8 +69,52 @@ class _Local:
     rate_bend: Float64[Array, "n dim dim"]  # second derivative of g_ii along axis j
 
 
+@dataclass(frozen=True, eq=False)
+class _InUnits:
+    """The same equation for x / unit: sizes of Jacobians and of steps mean the same in all components."""
+
+    sde: SDE
+    unit: Float64[Array, " dim"]
+
+    @property
+    def dim(self) -> int:
+        return self.sde.dim
+
+    @property
+    def is_diagonal(self) -> bool:
+        return is_diagonal(self.sde)
+
+    # no shapes here: as those of the equation
+    def drift(self, x: Array) -> Array:
+        return self.fields(x)[0]
+
+    def diffusion(self, x: Array) -> Array:
+        return self.fields(x)[1]
+
+    def fields(self, x: Array) -> tuple[Array, Array]:
+        drift, diffusion = _finite(self.sde, x * self.unit)
+        return drift / self.unit, diffusion / self.unit
+
+    def correlation(self, x: Array) -> Array:
+        return correlation(self.sde, x * self.unit)
+
+
 def linearise(sde: SDE, start: Float64[Array, "n dim"], gap: Float64[Array, " n"]) -> Flow:
-    """The flow of an equation over gaps from given starts."""
+    """The flow of an equation over gaps from given starts, in whatever units the components are."""
+    spread = start.std(axis=0)
+    unit = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))  # powers of two: nothing is rounded
+    found = _linearise(_InUnits(sde, unit), start / unit, gap)
+    return Flow(
+        start,
+        found.ahead * unit,
+        found.matrix * unit[:, None] / unit,
+        found.covariance * np.outer(unit, unit),
+        found.third * unit**3,
+        found.least * unit**2,
+    )
+
+
+def _linearise(sde: SDE, start: Float64[Array, "n dim"], gap: Float64[Array, " n"]) -> Flow:
     n, dim = start.shape
     spread = _LEAST_SPREAD * start.std(axis=0)
     spread = np.where(spread > 0, spread, np.finfo(float).eps ** 0.5 * np.maximum(np.abs(start).max(axis=0), 1e-300))

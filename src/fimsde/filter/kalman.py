@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE, fields, whiten
+from fimsde.equations.sde import SDE, CorrelatedSDE, fields, whiten
 from fimsde.errors import DataWarning, InvalidObservationsError
 from fimsde.filter import kalman_kernels
 from fimsde.filter.flow import Flow, linearise
@@ -183,11 +183,15 @@ def innovations(sde: SDE, obs: Observations, noise_std: Float64[Array, " dim"] |
 def tabulated(sde: SDE, obs: Observations, *, often: bool = False) -> SDE:
     """The equation from a table around data, if that is cheaper than to ask it along them and as good there.
 
+    A constant correlation stays beside the table.
+
     Args:
         sde: Any equation.
         obs: The data.
         often: Whether it will be asked many times, so that a table is cheaper in any case.
     """
+    if isinstance(sde, CorrelatedSDE):
+        return CorrelatedSDE(tabulated(sde.inner, obs, often=often), sde.rho)
     if sde.dim > len(_NODES[0]) or ((2 * sde.dim + 1) * obs.num_points < _NODES[0][sde.dim - 1] and not often):
         return sde
     for nodes, largest in zip(_NODES, _OFTEN_ERROR if often else _TABLE_ERROR, strict=True):

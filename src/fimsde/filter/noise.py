@@ -129,7 +129,8 @@ def _most_likely(
     scales: bool,
 ) -> tuple[Float64[Array, " dim"], Float64[Array, " dim"]]:
     """Variances of the noise and factors that make the observations most likely, from a first guess on."""
-    part, flow = _beginning(obs, flow)
+    part = beginning(obs, _MOST_STEPS)
+    flow = flow if part is obs else flow.rows(np.arange(part.num_transitions))
     step = np.mean(np.diagonal(flow.covariance, axis1=1, axis2=2), axis=0)
     low, high = np.log(_LEAST_VARIANCE * step[shown]), np.log(_MOST_VARIANCE * step[shown])
     first = np.clip(2 * np.log(np.maximum(std[shown], 1e-300)), low, high)
@@ -152,14 +153,12 @@ def _most_likely(
     return unpack(found.x)
 
 
-def _beginning(obs: Observations, flow: Flow) -> tuple[Observations, Flow]:
-    """The first paths, and of a long one its beginning, with their flow."""
+def beginning(obs: Observations, most: int) -> Observations:
+    """The first paths, and of a long one its beginning, with about so many steps; all if there are no more."""
     lengths = np.diff(obs.path_starts)
-    if obs.num_transitions <= _MOST_STEPS:
-        return obs, flow
+    if obs.num_transitions <= most:
+        return obs
     steps_before = np.concatenate([[0], np.cumsum(lengths - 1)])
-    kept = np.clip(_MOST_STEPS - steps_before[:-1] + 1, 0, lengths)
+    kept = np.clip(most - steps_before[:-1] + 1, 0, lengths)
     kept = kept[kept > 1] if (kept > 1).any() else kept[:1]
-    rows = [np.arange(start, start + num) for start, num in zip(obs.path_starts, kept, strict=False)]
-    num = int(sum(len(r) - 1 for r in rows))
-    return obs.as_paths(rows), flow.rows(np.arange(num))
+    return obs.as_paths([np.arange(start, start + num) for start, num in zip(obs.path_starts, kept, strict=False)])

@@ -11,13 +11,14 @@ from html import escape
 import numpy as np
 
 from fimsde.analysis import formula
-from fimsde.analysis.draws import interval_of
+from fimsde.analysis.draws import CorrelatedDraws, interval_of
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.formula import plain_number
 from fimsde.analysis.naming import without_units
 from fimsde.analysis.remarks import little_drift
 from fimsde.data.lines import Line, as_html, as_text
 from fimsde.data.summary import count, covered, in_words, paths
+from fimsde.equations.sde import CorrelatedSDE
 from fimsde.report.equilibria import dynamics, has_open_time, interval_in_words
 from fimsde.report.findings import BRIEF, Findings, find, measurement_noise, relaxation_time
 from fimsde.report.formulas import formula_block
@@ -133,6 +134,8 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
             for a, m, b, changes, name in zip(low, middle, high, varies, names, strict=True)
         )
         yield f"noise that depends on the state ({sizes} {per})"
+    if isinstance(sde := found.result.sde, CorrelatedSDE) and not sde.is_diagonal:
+        yield _correlated(found.result, sde.rho, names)
     std, drawn = measurement_noise(found.result), _drawn_noise(found.result)
     seen = [
         plain_number(size, 2)
@@ -142,6 +145,17 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         if size > 0
     ]
     yield f"measurement noise {', '.join(seen)} (standard deviation)" if seen else "no measurement noise seen"
+
+
+def _correlated(result: Result, rho: Float64[Array, "dim dim"], names: tuple[str, ...]) -> str:
+    """Correlations of the noise, with their intervals where there is a posterior."""
+    draws = result.posterior().draws if result.has_posterior else None
+    drawn = draws.rho if isinstance(draws, CorrelatedDraws) else None
+    parts = []
+    for i, j in np.argwhere(np.triu(rho, 1)).tolist():
+        ends = "" if drawn is None or np.ptp(drawn[:, i, j]) == 0 else interval_in_words(interval_of(drawn[:, i, j]))
+        parts.append(f"{plain_number(round(rho[i, j], 3), 2)}{ends} between {names[i]} and {names[j]}")
+    return f"noise that is correlated: {', '.join(parts)}"
 
 
 def _strengths(result: Result, states: Float64[Array, "states dim"], num: int) -> list[str]:

@@ -20,6 +20,7 @@ from fimsde.analysis.naming import without_units
 from fimsde.analysis.replay import Replay, replay
 from fimsde.data.health import Health, health
 from fimsde.data.observations import Observations
+from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import ConfigError, FimsdeError
 from fimsde.files.identities import data_hash, model_hash
 from fimsde.results.result import Result
@@ -87,6 +88,8 @@ class Findings:
         }
         found["relaxation_time"] = relaxation_time(self.points)
         found["measurement_noise"] = measurement_noise(self.result).tolist()
+        if isinstance(sde := self.result.sde, CorrelatedSDE):
+            found["noise_correlation"] = sde.rho.tolist()
         reasons = {name: value for name in _PARTS if isinstance(value := getattr(self, name), str)}
         return _finite(found | dict(self._parts()) | {"not_computed": reasons})
 

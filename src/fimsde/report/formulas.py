@@ -23,7 +23,7 @@ def formula_block(equation: Equation, *, errors: bool = False) -> Formula:
         errors: Whether coefficients are written with their standard errors.
     """
     groups = [_groups(equation, j, errors) for j in range(equation.dim)]
-    groups += [_correlation_groups(equation, k, pair) for k, pair in formula.pairs(equation)]
+    groups += [_correlation_groups(equation, k, pair, errors) for k, pair in formula.pairs(equation)]
     texts = formula.text(equation, errors=errors).splitlines()
     return Formula(tuple(FormulaLine(line, text) for line, text in zip(groups, texts, strict=True)))
 
@@ -82,10 +82,12 @@ def _groups(equation: Equation, component: int, errors: bool) -> tuple[tuple[Pie
     return (left, *drift[:-1], (*drift[-1], Piece(" dt")), *g[:-1], (*g[-1], *wiener))
 
 
-def _correlation_groups(equation: Equation, row: int, pair: tuple[int, int]) -> tuple[tuple[Piece, ...], ...]:
+def _correlation_groups(
+    equation: Equation, row: int, pair: tuple[int, int], errors: bool
+) -> tuple[tuple[Piece, ...], ...]:
     """dW_i dW_j = rho dt."""
     assert equation.correlation_terms is not None, "there are pairs"
-    rho = _terms(equation, equation.correlation_terms, row, False)
+    rho = _terms(equation, equation.correlation_terms, row, errors)
     rho = _enclosed("(", rho, ")") if len(rho) > 1 else rho
     first, second = (Piece(str(i + 1), "index") for i in pair)
     return ((Piece("dW"), first, Piece(" dW"), second, Piece(" =")), *rho[:-1], (*rho[-1], Piece(" dt")))

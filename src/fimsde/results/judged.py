@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Judged:
     """What `Result` says about an equation and its data together."""
 
+    sde: SDE
     observations: Observations | None
     method: str
 
@@ -61,7 +62,7 @@ class Judged:
             return np.zeros(self.dim)
         if (known := self._known_noise()) is not None:
             return known
-        return fit_noise(tabulated(self, self.observations), self.observations, scales=False).std
+        return fit_noise(tabulated(self.sde, self.observations), self.observations, scales=False).std
 
     def log_likelihood(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
         """Log density of whole paths, given their first observations: by a filter that knows the measurement noise.
@@ -71,7 +72,7 @@ class Judged:
             noise_std: Standard deviation of the measurement noise; by default that of this result.
         """
         std = self.noise_std if noise_std is None else np.asarray(noise_std, np.float64)
-        return float(innovations(tabulated(self, observations), observations, std).likelihood.sum())
+        return float(innovations(tabulated(self.sde, observations), observations, std).likelihood.sum())
 
     def score(self, observations: Observations, *, noise_std: Float[Array, " dim"] | None = None) -> float:
         """`log_likelihood` per step and component: larger is better, on the same data and in the same units."""
@@ -88,7 +89,7 @@ class Judged:
         from fimsde.analysis import check  # scipy's statistics take a while to import
 
         known = self._known_noise()
-        return check.check(self, self._data("check"), self.inside, seed, progress, noise_std=known)
+        return check.check(self.sde, self._data("check"), self.inside, seed, progress, noise_std=known)
 
     def _known_noise(self) -> Float64[Array, " dim"] | None:
         """The noise beside which the equation was estimated; None if the method knows none."""

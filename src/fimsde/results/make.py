@@ -13,6 +13,7 @@ from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.evidence import estimate as evidence
 from fimsde.evidence.estimate import PosteriorSDE, Settings
 from fimsde.evidence.infer import MOST_COMPONENTS
+from fimsde.results.correlated import carrying_correlation, estimated_again
 from fimsde.results.result import Refit, Result
 from fimsde.shapes import Array, Float
 
@@ -74,8 +75,9 @@ def estimate(
             the zero of your scale. Of recognition models only primed ones use a state, and "auto" is None.
 
     Returns:
-        The equation in the units of the data, per unit of their time; `.sde` is a `PosteriorSDE`, or the `EstimatedSDE`
-        of a model.
+        The equation in the units of the data, per unit of their time; `.fitted` is a `PosteriorSDE`, or the
+        `EstimatedSDE` of a model. `.sde` is the same, or an `EstimatedCorrelation` around it where the data show that
+        the noise of components is correlated.
     """
     data = observations if isinstance(observations, Observations) else _read(observations)
     if model is None:
@@ -117,9 +119,10 @@ def _to_origin(
 
 
 def of_evidence(sde: PosteriorSDE, observations: Observations) -> Result:
-    """What evidence says, with the data that it is about."""
+    """What evidence says, with the data that it is about; with a correlation of the noise where they show one."""
     names, unit = observations.names, observations.time_unit
-    return Result(sde, names, unit, observations, evidence.METHOD, partial(evidence.fit_again, sde))
+    whole = carrying_correlation(sde, observations)
+    return Result(whole, names, unit, observations, evidence.METHOD, partial(estimated_again, sde))
 
 
 def of_estimate(sde: "EstimatedSDE", observations: Observations) -> Result:
@@ -142,9 +145,11 @@ def fit(observations: Observations, method: str, *, seed: int = 0) -> Result:
     from fimsde.methods import find_method  # needs torch
 
     found = find_method(method)
-    sde = found.fit(observations, seed)
+    sde, again = found.fit(observations, seed), found.fit
+    if isinstance(sde, PosteriorSDE):
+        sde, again = carrying_correlation(sde, observations), partial(estimated_again, sde)
     names, unit = observations.names, observations.time_unit
-    return Result(sde, names, unit, observations, found.title, found.fit, recipe=(method, seed))
+    return Result(sde, names, unit, observations, found.title, again, recipe=(method, seed))
 
 
 def finetune(

@@ -24,6 +24,7 @@ from fimsde.equations.sde import SDE, CorrelatedSDE, is_diagonal
 from fimsde.equations.sde import correlation as correlation_of
 from fimsde.equations.sde import fields as fields_of
 from fimsde.errors import ConfigError
+from fimsde.filter.correlation import without_correlation
 from fimsde.results.forecasts import Forecasts
 from fimsde.results.judged import Judged
 from fimsde.results.landscape import Landscape
@@ -78,19 +79,23 @@ class Result(Landscape, Judged, Forecasts):
 
     @property
     def fitted(self) -> SDE:
-        """The equation as its method gave it: without a correlation that was set afterwards."""
-        return self.sde.inner if isinstance(self.sde, CorrelatedSDE) else self.sde
+        """Drift and diffusion as their method gave them: without a constant correlation of their noise."""
+        return without_correlation(self.sde)
 
     def with_correlation(self, rho: Float[Array, "dim dim"]) -> "Result":
-        """The same drift and diffusion with noise of this correlation, everywhere.
+        """The same drift and diffusion with noise of this correlation, everywhere, in place of any that was found.
 
         Args:
             rho: Correlation of the noise of each two components.
         """
         matrix = np.array(rho, np.float64)
         refit = self.refit
-        again = None if refit is None else lambda obs, seed: CorrelatedSDE(refit(obs, seed), matrix)
-        return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=again)
+
+        def again(observations: Observations, seed: int) -> SDE:
+            assert refit is not None, "it was fitted"
+            return CorrelatedSDE(without_correlation(refit(observations, seed)), matrix)
+
+        return replace(self, sde=CorrelatedSDE(self.fitted, matrix), refit=None if refit is None else again)
 
     def drift(self, x: Locations) -> FieldValues:
         """Drift f, state per time. Warns once if data do not support some of the locations."""

@@ -19,6 +19,7 @@ from fimsde.equations.sde import CorrelatedSDE
 from fimsde.errors import CheckpointError, DataWarning, InvalidObservationsError
 from fimsde.evidence.estimate import PosteriorSDE
 from fimsde.files.outputs import write_folder
+from fimsde.filter.correlation import EstimatedCorrelation
 from fimsde.model.untrusted import TensorInfo, read_header, read_json
 from fimsde.results.make import estimate, fit
 from fimsde.results.result import Result
@@ -55,8 +56,9 @@ def save(result: Result, folder: str | Path, *, overwrite: bool = False) -> None
     files |= _describe(made, record)
     if result.draw is not None:
         record |= {"draw": [result.draw.method, result.draw.seed, result.draw.index]}
-    if isinstance(result.sde, CorrelatedSDE):
-        record |= {"correlation": result.sde.rho.tolist()}
+    if isinstance(made.sde, CorrelatedSDE):
+        found = isinstance(made.sde, EstimatedCorrelation)  # and will be found again
+        record |= {"correlation_found" if found else "correlation": made.sde.rho.tolist()}
     x = _probes(observations)
     drift, diffusion = result.fields(x)
     files[OBSERVATIONS] = safetensors.numpy.save(
@@ -114,11 +116,13 @@ def load(folder: str | Path, *, device: str = "cpu") -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # said when the result was made
         result = _made_again(folder, record, observations, device)
+        rho = _to_correlation(folder, record, observations.dim)
         if "correlation" in record:
-            result = result.with_correlation(_to_correlation(folder, record["correlation"], observations.dim))
+            result = result.with_correlation(rho)
+        same_noise = bool(np.all(np.abs(result.correlation(observations.values[:1])[0] - rho) <= _SAME))
         if "draw" in record:
             result = _drawn_again(folder, record, result)
-    _compare(result, answers)
+    _compare(result, answers, same_noise=same_noise)
     return result
 
 
@@ -166,7 +170,9 @@ def _model(folder: Path, device: str) -> "FIMSDE":
     return FIMSDE.from_pretrained(folder).to(device)
 
 
-def _to_correlation(folder: Path, rows: object, dim: int) -> Float64[Array, "dim dim"]:
+def _to_correlation(folder: Path, record: dict[str, Any], dim: int) -> Float64[Array, "dim dim"]:
+    """That of the noise: as it was set, or as it was found, or none."""
+    rows = record.get("correlation", record.get("correlation_found", np.eye(dim).tolist()))
     try:
         rho = np.array(rows, np.float64)
     except (TypeError, ValueError):
@@ -219,12 +225,13 @@ def _probes(observations: Observations) -> Float64[Array, "probes dim"]:
     return observations.values[:: max(1, observations.num_points // _PROBES)][:_PROBES]
 
 
-def _compare(result: Result, answers: Float64[Array, "2 probes dim"]) -> None:
+def _compare(result: Result, answers: Float64[Array, "2 probes dim"], *, same_noise: bool) -> None:
     assert result.observations is not None, "it was loaded with them"
     now = np.stack(result.fields(_probes(result.observations)))
     largest = np.maximum(np.abs(answers).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float64).tiny)
     size = largest * np.sqrt(np.mean((answers / largest) ** 2, axis=1, keepdims=True))  # squares of 1e200 overflow
-    if now.shape != answers.shape or not np.all((np.abs(now - answers) <= _SAME * size) | np.isnan(answers)):
+    same = now.shape == answers.shape and np.all((np.abs(now - answers) <= _SAME * size) | np.isnan(answers))
+    if not (same and same_noise):
         warnings.warn(
             "the answers of this result differ from those it had when it was saved: another version of fimsde or of a "
             "library made it. Estimate again to be sure.",

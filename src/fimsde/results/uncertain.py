@@ -14,6 +14,7 @@ from fimsde.analysis.second_opinion import SecondOpinion, compare_bands
 from fimsde.data.support import to_locations
 from fimsde.equations.sde import SDE, CorrelatedSDE
 from fimsde.errors import ConfigError, FimsdeError
+from fimsde.filter.correlation import EstimatedCorrelation
 from fimsde.results.posterior import Draw, Locations, Method, Posterior
 from fimsde.shapes import Array, Float, Float64
 
@@ -165,11 +166,22 @@ class Uncertain:
                 if not self.has_posterior:
                     raise ConfigError(f"{self.method} has no posterior of its own; use method='bootstrap'.")
                 drawn = self.fitted.draws(num, seed)  # type: ignore[attr-defined]
-                return CorrelatedDraws(drawn, self.sde.rho) if isinstance(self.sde, CorrelatedSDE) else drawn
+                rho = self._drawn_correlations(num, seed)
+                return drawn if rho is None else CorrelatedDraws(drawn, rho)
             case "bootstrap":
                 return separate(self.resampled(max(num, 2), seed))
             case _:
                 raise ConfigError(f"method is {method!r}; expected 'posterior' or 'bootstrap'.")
+
+    def _drawn_correlations(self, num: int, seed: int) -> Float64[Array, "draws dim dim"] | None:
+        """The correlation of every draw: its own if data told it, the same if it was set; None without any."""
+        match self.sde:
+            case EstimatedCorrelation() as told:
+                return told.drawn(num, seed)
+            case CorrelatedSDE(rho=rho):
+                return np.tile(rho, (num, 1, 1))
+            case _:
+                return None
 
     @cached_property
     def _kept_draws(self) -> dict[tuple[str, int, int], Draws]:

@@ -12,6 +12,7 @@ from fimsde.analysis.diagnosis.sizes import Sizes, find_sizes
 from fimsde.analysis.replay import Replay, beginning, replay_on
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE, correlated_noise, fields
+from fimsde.filter.correlation import without_correlation
 from fimsde.filter.flow import Flow
 from fimsde.filter.kalman import Innovations, flow_around, run_filter, step_rows
 from fimsde.filter.noise import FittedNoise, fit_noise
@@ -78,7 +79,7 @@ class Case:
     def replayed(self, batch: int) -> Replay:
         """The same with other random numbers, for every number of a batch."""
         seed, obs = self.seed + 1000 * batch, without_pauses(self.observations)
-        if not isinstance(self.sde, TabulatedSDE):  # every step takes a while
+        if not isinstance(without_correlation(self.sde), TabulatedSDE):  # every step takes a while
             obs = beginning(obs, _SLOW, obs.num_points)
         return replay_on(self.draws or self.sde, obs, self.noise.std, REPLICATES, seed)
 

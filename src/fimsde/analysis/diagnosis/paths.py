@@ -42,7 +42,7 @@ def paths_alike(case: Case) -> Verdict:
     if shown:
         what = "drift" if of_drift else "noise"
         sentence = f"paths differ in their {what}: {_which(scores)}; {chance(p)}."
-    advice = "Estimate the groups apart (fimsde.read with a column less, or chosen paths), or one path at a time."
+    advice = "Estimate the groups apart (--by names the column that tells them), or one path at a time."
     wider = "dx = (f(x) + a) dt + ... with an a of each path" if shown and of_drift else ""
     if not shown and (apart := _never_met(case)):
         record = "Record until a path goes over, or estimate the groups apart."
@@ -188,5 +188,9 @@ def _which(scores: Float64[Array, " paths"]) -> str:
     if 0 < len(apart) <= _MOST_NAMED:
         which = ", ".join(str(k + 1) for k in apart[np.argsort(-np.abs(scores[apart]))])
         return f"number {which} stands out" if len(apart) == 1 else f"numbers {which} stand out"
-    above = int(np.sum(scores > 0))
-    return f"{above} lie above the common equation, {len(scores) - above} below"
+    sides = {"above": np.flatnonzero(scores > 0), "below": np.flatnonzero(scores <= 0)}
+    few = min(sides, key=lambda side: len(sides[side]))
+    which = ", ".join(str(k + 1) for k in sides[few])
+    named = {side: f" ({which})" if side == few and len(own) <= _MOST_NAMED else "" for side, own in sides.items()}
+    above, below = (f"{len(own)} lie {side} the common equation{named[side]}" for side, own in sides.items())
+    return f"{above}, {below.replace(' lie', '').replace(' the common equation', '')}"

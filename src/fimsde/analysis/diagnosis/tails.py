@@ -98,13 +98,25 @@ def _jumps(case: Case, found: Tails, shown: bool) -> Verdict:
     advice = "Take them out (split the paths there), or simulate them on top: their rate and size are known now."
     if shown:
         sentence = (
-            f"{name} jumps about {rate:.3g} times per unit of time, by {found.size * step:.3g} (standard deviation): "
-            f"{chance(found.p_value)}."
+            f"{name} jumps about {rate:.3g} times per unit of time, by {found.size * step:.3g} (standard "
+            f"deviation){_others(case, found.component)}: {chance(found.p_value)}."
         )
     wider = "dx = f(x) dt + σ(x) dW + dJ with a Poisson process J" if shown else ""
     number = rate if shown else 0.0
     status: Status = "bad" if shown else "good"
     return Verdict("jumps", status, number, sentence, advice if shown else "", "class", found.p_value, wider)
+
+
+def _others(case: Case, component: int) -> str:
+    """Which other components jump, and whether at the same moments."""
+    size = np.maximum(_MEDIAN * np.median(np.abs(case.z), axis=0), 1e-300)
+    large = (np.abs(case.z) > _NO_NOISE * size) & case.z.any(axis=0)
+    parts = []
+    for k, name in enumerate(case.names):
+        num, together = int(large[:, k].sum()), int((large[:, k] & large[:, component]).sum())
+        if k != component and num >= _FEWEST_JUMPS:
+            parts.append(f"{name} {'at the same moments' if 2 * together > num else 'at others'}")
+    return f", {' and '.join(parts)} as well" if parts else ""
 
 
 def _heavy(case: Case, found: Tails, shown: bool) -> Verdict:

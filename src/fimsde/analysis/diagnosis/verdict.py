@@ -11,6 +11,7 @@ FALSE_ALARM = 1e-3
 
 Status = Literal["good", "caution", "bad"]
 Group = Literal["data", "class", "fit"]
+_ACCOUNTED = ("measurement noise", "correlated noise")
 _ORDER: tuple[Status, ...] = ("good", "caution", "bad")
 _GROUPS: dict[Group, str] = {"data": "the data", "class": "the class of equations", "fit": "the fit"}
 
@@ -64,11 +65,16 @@ class Checks:
         return tuple(sorted(causes, key=lambda v: -_ORDER.index(v.status)))
 
     @property
+    def accounted(self) -> tuple[Verdict, ...]:
+        """What was found in the data and is part of the equation already: noise of the instrument, a correlation."""
+        return tuple(v for v in self.verdicts if v.name in _ACCOUNTED and v.status == "good" and v.number != 0)
+
+    @property
     def summary(self) -> str:
         """The light and what it means, in one sentence."""
         if not self.causes:
-            noise = next((v for v in self.verdicts if v.name == "measurement noise" and v.number > 0), None)
-            return "good: nothing speaks against this equation" + (f"; {noise.sentence}" if noise else ".")
+            told = [v.sentence.rstrip(".") for v in self.accounted]
+            return "; ".join(["good: nothing speaks against this equation", *told]) + "."
         first, *others = self.causes
         more = f" Also: {', '.join(v.name for v in others)}." if others else ""
         return f"{self.status}: {first.sentence}{more}"

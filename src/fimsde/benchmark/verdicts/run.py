@@ -21,11 +21,10 @@ from fimsde.benchmark.verdicts.wrong import REAL, ROWS, Row
 from fimsde.data.observations import Observations
 from fimsde.errors import DatasetError, DataWarning, FimsdeError
 from fimsde.files.write import write_file
-from fimsde.results.make import fit
+from fimsde.results.make import estimate
 from fimsde.results.result import Result
 
 FOLDER = "verdicts"
-METHOD = "evidence"  # whose results are checked
 # what decides an outcome
 CODE = (
     "analysis/check.py",
@@ -37,6 +36,7 @@ CODE = (
     "data",
     "evidence",
     "filter",
+    "results/correlated.py",
     "simulate.py",
     "tabulate.py",
 )
@@ -59,13 +59,14 @@ class Outcome:
         cpu_seconds: Of the check alone.
         lost: By how much the true equation predicts the data better than the estimate, in nats per step and component;
             None where there is no true equation of the class.
-        numbers: Of the verdicts that are causes: a period, a time, a rate.
+        numbers: Of the verdicts that are causes: a period, a time, a rate; then of what is accounted for.
         nats: The same in all.
         quiet: Share of steps at which the true equation has no noise, in the component that has the most; our verdicts
             have no law there.
         noise: Measurement noise that was found over that of the data, of the component where it is farthest from 1;
             None where the data have none.
         code: Digest of the code that decides it.
+        accounted: Names of the verdicts that found something which the equation has already.
     """
 
     seed: int
@@ -79,10 +80,11 @@ class Outcome:
     quiet: float = 0.0
     noise: float | None = None
     code: str = UNKNOWN
+    accounted: tuple[str, ...] = ()
 
 
 _COLUMNS = tuple(field.name for field in fields(Outcome))
-_TUPLES = ("causes", "doubts", "numbers")
+_TUPLES = ("causes", "doubts", "numbers", "accounted")
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def read(file: Path) -> list[Outcome]:
     try:
         columns, *rows = (json.loads(line) for line in file.read_text().splitlines())
         stored = [dict(zip(columns, row, strict=True)) for row in rows]
-        return [Outcome(**(o | {name: tuple(o[name]) for name in _TUPLES})) for o in stored]
+        return [Outcome(**(o | {name: tuple(o.get(name, ())) for name in _TUPLES})) for o in stored]
     except (ValueError, TypeError, KeyError) as error:
         raise DatasetError(f"{file} holds no outcomes of verdicts: {error}. Remove it.") from error
 
@@ -175,7 +177,7 @@ def judge(kind: Kind, seed: int) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         try:
-            result = fit(obs, METHOD)
+            result = estimate(obs)
         except (FimsdeError, np.linalg.LinAlgError, ValueError):
             return Outcome(seed, "none", (), (), 0.0, code=digest_of(CODE))
         before = time.process_time()
@@ -187,8 +189,9 @@ def judge(kind: Kind, seed: int) -> Outcome:
             causes=tuple(v.name for v in checks.causes),
             doubts=tuple(v.name for v in checks if v.status != "good"),
             cpu_seconds=round(seconds, 3),
-            numbers=tuple(_rounded(v.number) for v in checks.causes),
+            numbers=tuple(_rounded(v.number) for v in (*checks.causes, *checks.accounted)),
             code=digest_of(CODE),
+            accounted=tuple(v.name for v in checks.accounted),
         )
         return _beside_truth(found, made, result) if isinstance(made, Right) else found
 
