@@ -15,6 +15,7 @@ from fimsde.analysis.fixed_points import PointError
 from fimsde.analysis.formula import bare, with_error
 from fimsde.data.lines import Line, as_text
 from fimsde.equations.sde import FunctionSDE
+from fimsde.report import answer as report_answer
 from fimsde.report import find
 from fimsde.report.answer import answer, answer_of, text_of
 from fimsde.report.equilibria import _range_of_place
@@ -298,4 +299,40 @@ def test_equilibria_of_a_formula_that_is_too_simple_are_told_beside_those_of_the
         told[name] = {line.label: line.text for line in answer_of(own).lines}["Found"]
     assert "by itself" not in told["same"], "a root far from all data is nobody's"
     place = re.search(r"a stable equilibrium at x1 = ([\d.]+)", told["elsewhere"])[1]
-    assert f"the formula by itself has a stable equilibrium at x1 = {float(place) - 0.1:.3f}" in told["elsewhere"]
+    lacks = f"and none at x1 = {place}"
+    assert (
+        f"the formula by itself has a stable equilibrium at x1 = {float(place) - 0.1:.3f}, {lacks}" in told["elsewhere"]
+    )
+
+
+def test_the_equilibrium_between_two_wells_was_not_told_where_paths_only_pass():
+    """Two stable ones on a line have one between them, with or without data; the formula may be a little off."""
+    well = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
+    found = find(fimsde.result(well, observed(well, [0.0], num=4000)), parts=BRIEF)
+    assert [p.kind for p in found.points] == ["stable node", "unstable node", "stable node"]
+    point = Interval(np.array([np.nan]), np.array([np.nan]), 0.9)
+    wide = Interval(np.array([-0.2]), np.array([0.2]), 0.9)
+    errors = [PointError(1.0, s, x, *[point] * 3) for s, x in ((1.0, point), (0.0, wide), (1.0, point))]
+    own = [replace(p, error=e, inside=p.is_stable) for p, e in zip(found.points, errors, strict=True)]
+    said = {}
+    for name, place, exists in (("near", 0.1, 1.0), ("far", 0.3, 1.0), ("unsure", 0.1, 0.5)):
+        points = tuple(replace(p, error=replace(p.error, probability=exists)) if not p.inside else p for p in own)
+        theirs = (own[0], replace(own[1], x=np.array([place]), inside=True), own[2])
+        new = replace(found, points=points)
+        new.__dict__["agreement"] = Agreement(points, theirs, (0, None, 2), "")
+        said[name] = {line.label: line.text for line in answer_of(new).lines}["Found"]
+    told = "between them an unstable one at x1 = 0 (-0.2 to 0.2), where no data are"
+    assert told in said["near"]
+    assert "by itself" not in said["near"]
+    assert "the formula by itself has also an unstable equilibrium at x1 = 0.3" in said["far"]
+    assert "between" not in said["unsure"], "half of the posterior does not have it"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.3, "; perhaps measurement noise 0.1 (0 to"), (0.0, "; measurement")])
+def test_measurement_noise_whose_interval_holds_none_was_told_as_found(monkeypatch, share, said):
+    well = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
+    found = find(fimsde.result(well, observed(well, [0.0], num=1500)), parts=BRIEF)
+    drawn = np.where(np.arange(200) < 200 * share, 0.0, np.linspace(0.09, 0.11, 200))[:, None]
+    monkeypatch.setattr(report_answer, "measurement_noise", lambda result: np.array([0.1]))
+    monkeypatch.setattr(report_answer, "_drawn_noise", lambda result: drawn)
+    assert said in {line.label: line.text for line in answer_of(found).lines}["Found"]

@@ -1,5 +1,6 @@
 """Reading a table whose columns are not named: what is guessed is said, and doubt is a sentence."""
 
+import inspect
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 import fimsde
 from fimsde.data.headers import sniff
+from fimsde.data.observations import Reading
 from fimsde.errors import GuessWarning, InvalidObservationsError
 from fimsde.systems.canonical import DUFFING
 
@@ -245,3 +247,18 @@ def test_what_is_guessed_was_said_about_a_line_of_this_package(tmp_path):
     script.write_text('import fimsde\n\nfimsde.estimate("a.csv")\n')
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert f"{script}:3: GuessWarning: read as: time 't'; state 'x'" in done.stderr
+
+
+def test_what_read_is_told_estimate_was_not():
+    """`missing='drop'`, which an error names, was a TypeError."""
+    table = pd.DataFrame({"when": T, "gap": np.where(np.arange(len(T)) == 3, np.nan, X), "x": X})
+    with pytest.raises(InvalidObservationsError, match="missing='drop'"):
+        fimsde.estimate(table, time="when", values=["gap"])
+    told = fimsde.estimate(table, time="when", values=["gap"], missing="drop")
+    read = fimsde.estimate(fimsde.read(table, time="when", values=["gap"], missing="drop"))
+    assert str(told) == str(read)
+    assert told.observations.num_points == len(T) - 1
+    assert fimsde.estimate(X, dt=0.5, time_unit="s").observations.time_unit == "s"
+    with pytest.raises(InvalidObservationsError, match="Observations"):
+        fimsde.estimate(read.observations, time="when")
+    assert list(inspect.signature(fimsde.read).parameters)[1:] == list(Reading.__annotations__)

@@ -1,6 +1,9 @@
 """Figures: what they show and say, and that nothing in users' data can break them."""
 
+import io
+
 import numpy as np
+import PIL.Image
 import pytest
 from matplotlib.colors import to_hex
 
@@ -11,9 +14,11 @@ from fimsde.data.grid import regular_grid
 from fimsde.errors import ConfigError
 from fimsde.plots import BandSettings, plot, style, to_png
 from fimsde.plots.bands import has_band
-from fimsde.plots.narrow import is_wide, make_narrow
+from fimsde.plots.layout import cell_of, panels_of
+from fimsde.plots.narrow import to_pictures
 from fimsde.plots.planes import WIDEN, _in_deviations, read_plane
 from fimsde.plots.replays import plot_statistics
+from fimsde.plots.style import DPI
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
@@ -175,22 +180,59 @@ def test_figures_leave_the_settings_of_matplotlib_alone():
         (1, "fields"),
         (2, "fields"),
         (2, "potential"),
+        (2, "density"),
         *(pytest.param(d, k, marks=pytest.mark.slow) for d, k in ((2, "paths"), (3, "drift"))),
     ],
 )
-def test_a_narrow_figure_has_one_column_and_every_panel_its_labels_inside_the_picture(dim, kind):
-    """The slow ones are drawn twice at full size. What they buy: figures with legends outside and with slices."""
+def test_a_figure_is_drawn_once_and_its_panels_stand_below_each_other_for_a_phone(dim, kind):
+    """The slow ones are large. What they buy: figures with legends outside and with slices."""
     figure = plot(linear(dim), kind, bands=FEW)
-    panels = [axes for axes in figure.axes if axes.get_subplotspec()]
-    assert is_wide(figure)
-    make_narrow(figure)
-    assert not is_wide(figure)
-    assert figure.get_figwidth() == style.WIDTH / 2
+    panels = panels_of(figure)
+    drawn = to_pictures(figure)
+    wide = PIL.Image.open(io.BytesIO(drawn.wide))
+    if len(panels) == 1:
+        assert drawn.narrow is None
+        return
+    assert not drawn.has_many
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in panels)
-    to_png(figure, dpi=40)
-    tops = [axes.get_position().y1 for axes in panels]
-    assert tops == sorted(tops, reverse=True)
-    assert len({round(axes.get_position().x0, 6) for axes in panels}) == 1
-    seen = [figure.bbox.get_points(), *(axes.get_tightbbox().get_points() for axes in figure.axes)]
-    assert all(corners.min() > -2 and np.all(corners[1] < seen[0][1] + 2) for corners in seen[1:])
-    assert all(legend.get_window_extent().x0 >= 0 for legend in figure.legends)
+    cells = figure.get_layout_engine().cells
+    narrow = PIL.Image.open(io.BytesIO(drawn.narrow))
+    assert narrow.width == round(np.diff(cells.columns).max() * DPI) < 0.6 * wide.width
+    heights = [np.diff(cells.rows)[cell_of(axes)[0]] for axes in panels]
+    assert narrow.height >= sum(heights) * DPI - len(panels)
+    row, column = cell_of(panels[-1])  # the last panel is in the narrow picture as it is in the wide one
+    corners = (cells.columns[column], cells.rows[row], cells.columns[column + 1], cells.rows[row + 1])
+    last = np.asarray(wide.crop([round(c * DPI) for c in corners]))
+    top = round(cells.rows[0] * DPI) + sum(round(h * DPI) for h in heights[:-1])
+    places = [np.asarray(narrow)[top + d :][: len(last), : last.shape[1]] for d in range(-3, 4)]  # heights are rounded
+    assert any(np.array_equal(place, last) for place in places)
+
+
+@pytest.mark.parametrize(("dim", "kind"), [(1, "fields"), (2, "fields"), (2, "density"), (3, "fields")])
+def test_labels_and_bars_of_colours_stay_in_the_cell_of_their_panel(dim, kind):
+    figure = plot(linear(dim, names=["a long name of a column (µmol / l)", "speed (m/s)", "z"][:dim]), kind, bands=FEW)
+    to_png(figure)
+    cells, height = figure.get_layout_engine().cells, figure.get_figheight()
+    panels = panels_of(figure)
+    assert {cell_of(axes)[1] for axes in panels} == {0, 1}
+    for axes in panels:
+        (row, column), bars = cell_of(axes), [bar for bar in figure.axes if _belongs(bar, axes)]
+        for part in (axes, *bars):
+            (left, below), (right, above) = part.get_tightbbox(for_layout_only=True).get_points() / figure.dpi
+            assert left > cells.columns[column] - 0.02
+            assert right < cells.columns[column + 1] + 0.02
+            assert height - above > cells.rows[row] - 0.02
+            assert height - below < cells.rows[row + 1] + 0.02
+        assert axes.get_position().width * figure.get_figwidth() > 1.0
+    for legend in figure.legends:
+        assert legend.get_window_extent().y1 / figure.dpi < height - cells.rows[-1] + 0.02
+
+
+def _belongs(bar, axes):
+    return axes in getattr(bar, "_colorbar_info", {"parents": []})["parents"]
+
+
+def test_a_table_of_many_panels_is_one_wide_picture():
+    drawn = to_pictures(plot(linear(4), "drift", bands=FEW))
+    assert drawn.narrow is None
+    assert drawn.has_many

@@ -124,7 +124,7 @@ def test_blank_lines_are_nothing_beside_a_time_column_and_a_missing_observation_
     counted.write_text("x\n1\n2\n\n5\n\n\n")
     np.testing.assert_array_equal(read(timed, time="t").times, [0, 1, 3])
     np.testing.assert_array_equal(read(counted, dt=1, missing="drop").times, [0, 1, 3])
-    with pytest.raises(InvalidObservationsError, match="nan at line 4, component 'x'"):
+    with pytest.raises(InvalidObservationsError, match=r".* at line 4, component 'x'"):
         read(counted, dt=1)
 
 
@@ -137,7 +137,7 @@ def test_lines_after_blank_ones_keep_their_number(tmp_path):
 def test_missing_cells_are_refused_with_their_line_or_dropped(tmp_path):
     file = tmp_path / "x.csv"
     file.write_text("t,x,y\n0,1,1\n1,,2\n2,3,NA\n3,4,5\n4,9,4\n")
-    with pytest.raises(InvalidObservationsError, match="value nan at line 3, component 'x'"):
+    with pytest.raises(InvalidObservationsError, match=r"no value .* at line 3, component 'x'"):
         read(file, time="t")
     obs = read(file, time="t", missing="drop")
     np.testing.assert_array_equal(obs.times, [0, 3, 4])
@@ -153,7 +153,7 @@ def test_each_column_of_a_wide_table_is_a_path_as_long_as_its_numbers():
     assert obs.names == ("x1",)
     assert read(wide, time="t", layout="wide", names=["speed"]).names == ("speed",)
     wide.loc[0, "a"] = np.nan  # a hole before the last number is missing, not a shorter path
-    with pytest.raises(InvalidObservationsError, match="column 'a' has the value nan at row 0"):
+    with pytest.raises(InvalidObservationsError, match=r"column 'a' has no value .* at row 0"):
         read(wide, time="t", layout="wide")
     np.testing.assert_array_equal(read(wide, time="t", layout="wide", missing="drop").path(0)[0], [1, 3, 4])
 

@@ -167,7 +167,7 @@ FILES = {
     ),
     "decimal comma between commas": ("t,x\n0,1,5\n1,2,5\n", {"time": "t"}, ["line 2", "more cells", "decimal=','"]),
     "a longer line": ("t,x\n0,1\n1,2\n2,3,4\n", {"time": "t"}, ["line 4", "saw 3", "as many cells as the header"]),
-    "a file cut short": ("t,x\n0,1\n1,2\n2,4\n3", {"time": "t"}, ["value nan", "line 5", "'x'"]),
+    "a file cut short": ("t,x\n0,1\n1,2\n2,4\n3", {"time": "t"}, ["no value", "line 5", "'x'"]),
     "duplicate times": (
         "id,t,x\na,0,1\nb,0,1\na,1,2\nb,1,5\na,1,7\n",
         {"time": "t", "path": "id"},
@@ -176,7 +176,11 @@ FILES = {
     "times of two paths": ("t,x\n0,1\n1,2\n0,1\n1,3\n", {"time": "t"}, ["1.0 at line 3", "0.0 at line 4", "path="]),
     "no path id": ("id,t,x\na,0,1\n,1,2\n", {"time": "t", "path": "id"}, ["column 'id'", "line 3"]),
     "inf": ("t,x\n0,1\n1,inf\n2,3\n", {"time": "t"}, ["value inf", "line 3", "'x'"]),
-    "empty cell": ("t,x\n0,1\n1,\n2,3\n", {"time": "t"}, ["value nan", "line 3", "missing='drop'", "row out"]),
+    "empty cell": (
+        "t,x\n0,1\n1,\n2,3\n",
+        {"time": "t"},
+        ["no value", "line 3", "1 of its 3", "missing='drop'", "row out"],
+    ),
     "empty time": ("t,x\n0,1\n,2\n2,3\n", {"time": "t"}, ["time nan", "line 3"]),
     "empty file": ("", {"time": "t"}, ["is empty", "header line"]),
     "blank file": ("\n\n", {"time": "t"}, ["is empty"]),
@@ -261,7 +265,7 @@ def test_frames_that_cannot_be_used_are_refused():
         with pytest.raises(ObservationTypeError) as caught:
             read(table, time="t")
         assert_says(caught.value, words)
-    with pytest.raises(InvalidObservationsError, match="value nan at row 1"):
+    with pytest.raises(InvalidObservationsError, match=r"no value .* at row 1"):
         read(frame.assign(x=pd.array([1, None, 3], dtype="Int64")), time="t")
 
 

@@ -75,7 +75,7 @@ def _roots(
     x, size = np.tile(start, (len(draws), 1)), np.full(len(draws), np.inf)
     for _ in range(_NEWTON):
         drift, slopes = _slopes(draws, x, width)
-        step = -np.stack([np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(slopes * width, drift, strict=True)])
+        step = -np.einsum("nij,nj->ni", np.linalg.pinv(slopes * width), drift)  # the shortest, where there are many
         size = np.abs(step).max(axis=1)
         x = np.clip(x + width * step * np.minimum(1, _LONGEST / np.maximum(size, _CONVERGED))[:, None], low, high)
         if (size < _CONVERGED).all():

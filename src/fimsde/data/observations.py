@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -32,6 +32,23 @@ _RESOLUTION = 1e-3
 
 Missing = Literal["error", "drop"]
 Layout = Literal["long", "wide"]
+
+
+class Reading(TypedDict, total=False):
+    """The options of `read`, for functions that read what they are given."""
+
+    time: str | None
+    values: str | Sequence[str] | None
+    path: str | None
+    times: Any
+    dt: float | None
+    mask: Any
+    names: Sequence[str] | None
+    time_unit: str | None
+    missing: Missing
+    layout: Layout
+    separator: str | None
+    decimal: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,11 +306,16 @@ def _observed_rows(p: RawPath, names: tuple[str, ...], missing: Missing) -> Int[
     bad = np.argwhere(~np.isfinite(p.values[rows]))
     if len(bad):
         i, j = rows[bad[0, 0]], bad[0, 1]
+        where = f"{p.place(i)}, component {names[j]!r}"
         mask = "mask it (mask=)" if p.counted_in == "index" else "leave the row out"
-        advice = f"Drop it (missing='drop'), or {mask}" if np.isnan(p.values[i, j]) else f"Correct it, or {mask}"
+        if not np.isnan(p.values[i, j]):
+            raise InvalidObservationsError(
+                f"{p.label} has the value {p.values[i, j]} at {where}; expected a finite number. Correct it, or {mask}."
+            )
+        num = len(np.unique(bad[:, 0]))
         raise InvalidObservationsError(
-            f"{p.label} has the value {p.values[i, j]} at {p.place(i)}, component {names[j]!r}; "
-            f"expected a finite number. {advice}."
+            f"{p.label} has no value (an empty cell, or nan) at {where}; {num} of its {len(rows)} observations lack "
+            f"one. Drop them (missing='drop'), or {mask}."
         )
     times = p.times[rows]
     wrong = np.flatnonzero(~np.isfinite(times))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.evidence.basis import Basis
+from fimsde.evidence.beyond_kernels import add_beyond
 from fimsde.evidence.draws import CoefficientDraws
 from fimsde.shapes import Array, Float64
 
@@ -82,15 +83,12 @@ class FieldDraws:
         rows, columns = np.nonzero(np.asarray(known < 1.0 - _INSIDE) & np.asarray(is_smooth)[:, None])
         if not len(rows):
             return out
-        places = x[rows, columns]
-        away = np.stack([((place - grid.places) ** 2).sum(axis=1) for place in places])  # (some, nodes)
-        nearest = away.argmin(axis=1)
-        length, size = self.drawn.length[rows], self.drawn.size[rows]  # (some, dim)
-        kept = np.exp(-away[np.arange(len(rows)), nearest, None] / length**2)
-        there = self.drawn.coefficients[rows, terms + nearest]  # (some, dim)
-        left = 1.0 - known[rows, columns, None] ** 2
-        turn = np.einsum("sdwa,sa->sdw", self.waves[rows], places) / length[..., None] + self.phases[rows]
-        random = np.sqrt(2.0 / _WAVES) * np.cos(turn).sum(axis=-1)
-        spread = np.where(size > 0, np.sqrt(left * (kept * there**2 + (1.0 - kept) * size**2)), 0.0)
-        out[rows, columns] = spread * random
+        places = np.ascontiguousarray(x[rows, columns])
+        added = np.zeros(places.shape)
+        heights = self.drawn.coefficients[:, terms:]
+        add_beyond(
+            places, rows, known[rows, columns], grid.places, heights, self.drawn.size, self.drawn.length, self.waves,
+            self.phases, added,
+        )  # fmt: skip
+        out[rows, columns] = added
         return out

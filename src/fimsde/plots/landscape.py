@@ -88,7 +88,7 @@ def plot_density(result: Result, *, box: Box | None = None) -> Picture:
 
 def _plot_quasi_potential(result: Result, box: Box | None) -> Picture:
     quasi = result.quasi_potential(box)
-    figure = style.new_figure(3.9, style.WIDTH * 0.7)
+    figure = style.new_figure(3.4, style.WIDTH * 0.6)
     axes = figure.subplots()
     draw_image(
         axes,
@@ -101,8 +101,7 @@ def _plot_quasi_potential(result: Result, box: Box | None) -> Picture:
     axes.contour(*quasi.axes, quasi.values.T, np.arange(1, _DEPTH), colors="white", linewidths=0.5, alpha=0.8)
     nodes = np.stack(np.meshgrid(*quasi.axes, indexing="ij"), axis=-1).reshape(-1, 2)
     grey_out(axes, result.inside(nodes).reshape(quasi.values.shape), _extent(quasi.axes))
-    low, high = (np.array([axis[k] for axis in quasi.axes]) for k in (0, -1))
-    mark_fixed_points(axes, result.fixed_points((low, high)))
+    mark_fixed_points(axes, result.fixed_points(box))
     axes.set(xlabel=style.state_label(result.names[0]), ylabel=style.state_label(result.names[1]))
     style.legend_below(figure, axes)
     return figure

@@ -81,7 +81,7 @@ def plot_plane(result: Result, *, box: Box | None = None, bands: BandSettings | 
         _draw_map(drift[j], plane, plane.drift[..., j], style.drift_label(result.names[j], result.time_unit), True)
         label = style.diffusion_label(result.names[j], result.time_unit)
         _draw_map(diffusion[j], plane, plane.diffusion[..., j], label, False)
-    drawn = mark_fixed_points(stream, result.fixed_points((low, high)))
+    drawn = mark_fixed_points(stream, result.fixed_points(box))
     for rho, ellipses in noise:
         _draw_correlation(rho, plane, result)
         _draw_ellipses(ellipses, plane, result)

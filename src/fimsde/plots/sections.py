@@ -56,7 +56,7 @@ def plot_curves(
     diffusion.set_ylabel(style.diffusion_label(result.names[0], result.time_unit))
     drift.set_title("drift")
     diffusion.set_title("diffusion")
-    _mark_fixed_points(drift, result, (float(line.x[0, 0]), float(line.x[-1, 0])))
+    _mark_fixed_points(drift, result, box)
     style.legend_below(figure, drift)
     return figure
 
@@ -94,7 +94,7 @@ def plot_sections(
     for i in range(result.dim):
         grid[i, 0].set_ylabel(label(result.names[i], result.time_unit).replace(" (", "\n("))
     style.legend_below(figure, grid[0, 0])
-    figure.suptitle(f"{which} along each axis, the other components at their median", x=0.01, ha="left", fontsize=9)
+    figure.suptitle(f"{which} along each axis, others at their median", x=0.01, ha="left", fontsize=9)
     return figure
 
 
@@ -146,8 +146,8 @@ def _draw(axes: Axes, line: _Line, which: int, component: int, result: Result, l
     axes.locator_params(nbins=5)
 
 
-def _mark_fixed_points(axes: Axes, result: Result, ends: tuple[float, float]) -> None:
-    points = [p for p in result.fixed_points(ends) if p.inside]
+def _mark_fixed_points(axes: Axes, result: Result, box: Box | None) -> None:
+    points = [p for p in result.fixed_points(box) if p.inside]
     for stable, face, label in ((True, style.ESTIMATE, "stable"), (False, "white", "not stable")):
         x = [float(p.x[0]) for p in points if p.is_stable == stable]
         if x:

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import PIL.Image
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,14 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fimsde.analysis import naming
-from fimsde.shapes import Array, Bool, Float
+from fimsde.plots.layout import GridLayout
+from fimsde.shapes import Array, Bool, Float, Shaped
 
 # Okabe and Ito's palette, and greys by hand
 OBSERVED, ESTIMATE, SIMULATED, TRUTH = "#555555", "#0072B2", "#D55E00", "#000000"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # of things told apart by colour alone
 UNSUPPORTED = "#e9e9e9"
 SIZES, SIGNED = "viridis", "PuOr_r"  # colour maps: of sizes, and of values with a sign
+DPI = 160  # pixels per inch of pictures; by hand: sharp on a page as wide as a report
 WIDTH = 7.2  # inches: both columns of a journal (Nature's 183 mm), and a page with margins
+Pixels = Shaped[Array, "_ _ 3"]  # rows, columns, colours
 
 LOOK: Any = {  # settings of matplotlib, in force while a figure is drawn; sizes by hand: 7.5 points and more
     "font.size": 8.5,
@@ -55,23 +59,37 @@ class Picture(Figure):
         return to_png(self)
 
 
-def to_png(figure: Figure, dpi: int = 160) -> bytes:
+def to_png(figure: Figure, dpi: int = DPI) -> bytes:
     """The figure as the content of a PNG file."""
-    target = io.BytesIO()
+    return encode(to_pixels(figure, dpi))
+
+
+def to_pixels(figure: Figure, dpi: int = DPI) -> Pixels:
+    """The figure, drawn."""
     with warnings.catch_warnings(), matplotlib.rc_context(LOOK):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a script without a font: boxes are drawn
         before = figure.dpi
-        try:  # `savefig` would draw everything twice, because the figure has a layout
+        try:
             figure.set_dpi(dpi)
-            FigureCanvasAgg(figure).print_png(target, metadata={"Software": None})
+            canvas = FigureCanvasAgg(figure)
+            canvas.draw()
+            return np.asarray(canvas.buffer_rgba())[..., :3]
         finally:
             figure.set_dpi(before)
+
+
+def encode(pixels: Pixels) -> bytes:
+    """Pixels as the content of a PNG file."""
+    target = io.BytesIO()
+    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(target, "png")
     return target.getvalue()
 
 
 def new_figure(height: float, width: float = WIDTH) -> Picture:
     """An empty figure, size in inches."""
-    return Picture(figsize=(width, height), layout="constrained")
+    figure = Picture(figsize=(width, height), layout=GridLayout())
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def split_unit(name: str) -> tuple[str, str]:

@@ -136,15 +136,24 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         yield f"noise that depends on the state ({sizes} {per})"
     if isinstance(sde := found.result.sde, CorrelatedSDE) and not sde.is_diagonal:
         yield _correlated(found.result, sde.rho, names)
+    yield _of_instrument(found, names)
+
+
+def _of_instrument(found: Findings, names: tuple[str, ...]) -> str:
+    """Measurement noise with its intervals; "perhaps" where an interval begins at none."""
     std, drawn = measurement_noise(found.result), _drawn_noise(found.result)
-    seen = [
-        plain_number(size, 2)
-        + ("" if drawn is None else interval_in_words(interval_of(drawn[:, c])))
-        + (f" of {name}" if several else "")
-        for c, (size, name) in enumerate(zip(std.tolist(), names, strict=True))
-        if size > 0
+    seen = [c for c, size in enumerate(std.tolist()) if size > 0]
+    if not seen:
+        return "no measurement noise seen"
+    intervals = {c: None if drawn is None else interval_of(drawn[:, c]) for c in seen}
+    sizes = [
+        plain_number(float(std[c]), 2)
+        + ("" if (own := intervals[c]) is None else interval_in_words(own))
+        + (f" of {names[c]}" if len(names) > 1 else "")
+        for c in seen
     ]
-    yield f"measurement noise {', '.join(seen)} (standard deviation)" if seen else "no measurement noise seen"
+    may_be_none = all(own is not None and not np.any(np.asarray(own.low) > 0) for own in intervals.values())
+    return f"{'perhaps ' if may_be_none else ''}measurement noise {', '.join(sizes)} (standard deviation)"
 
 
 def _correlated(result: Result, rho: Float64[Array, "dim dim"], names: tuple[str, ...]) -> str:

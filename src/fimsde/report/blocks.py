@@ -44,6 +44,7 @@ class Image:
     caption: str = ""
     share: float = 1.0  # of the width of the page
     narrow: bytes | None = None  # the same for a narrow page
+    has_many: bool = False  # panels side by side: a narrow page scrolls
     kind: str = "image"
 
     @property

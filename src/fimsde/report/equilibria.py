@@ -36,8 +36,9 @@ def dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         period = f"{plain_number(cycle.period, 3)} {unit}"
         yield f"a limit cycle of period {period} around an unstable equilibrium at {where}"
         return
-    yield _equilibria(found, names, near)
-    yield _of_formula(found, names)
+    between = _between(points, near)
+    yield _equilibria(found, names, near, between)
+    yield _of_formula(found, names, [*near, *between])
     if (time := relaxation_time(points)) is not None:
         yield f"relaxation time {plain_number(time, 3)} {unit}{_range_of_time(points, time)}"
     elif has_open_time(near):
@@ -48,7 +49,17 @@ def dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         yield f"oscillations of period {plain_number(turn, 3)} {unit}"
 
 
-def _equilibria(found: Findings, names: tuple[str, ...], near: list[FixedPoint]) -> str:
+def _between(points: Sequence[FixedPoint], near: list[FixedPoint]) -> list[FixedPoint]:
+    """On a line, surely existing ones between two that are told, where no data are: paths cross, and do not stay."""
+    if len(near) < 2 or len(near[0].x) > 1:
+        return []
+    low, high = min(p.x[0] for p in near), max(p.x[0] for p in near)
+    return [p for p in points if not p.inside and low < p.x[0] < high and _exists(p) >= _SURE]
+
+
+def _equilibria(
+    found: Findings, names: tuple[str, ...], near: list[FixedPoint], between: Sequence[FixedPoint] = ()
+) -> str:
     """Those that the posterior has, then those that it may have, with their probabilities."""
     if not near:
         return "no equilibrium where data are"
@@ -61,20 +72,38 @@ def _equilibria(found: Findings, names: tuple[str, ...], near: list[FixedPoint])
         shares = " and ".join(f"{_exists(p):.0%}" for p in open_ones)
         chance = f"{'probabilities' if len(open_ones) > 1 else 'probability'} {shares}"
         shown += [f"perhaps {', '.join(_listed(found, names, open_ones))} ({chance})"]
+    if between:
+        noun = _unstable(between[0], True) if len(between) == 1 else f"{_word(len(between))} more"
+        shown += [f"between them {noun} at {_at(found, names, between)}, where no data are"]
     return ", ".join(shown)
 
 
-def _of_formula(found: Findings, names: tuple[str, ...]) -> str:
-    """Equilibria of the formula in the first line, where data are, if they are others; empty if they are the same."""
+def _of_formula(found: Findings, names: tuple[str, ...], told: Sequence[FixedPoint]) -> str:
+    """In what the formula of the first line differs where data are; empty if its equilibria are those told."""
     if (both := found.agreement) is None:
         return ""
-    theirs = [p for p in both.formula_points if p.inside]
+    more = [
+        p
+        for k, p in enumerate(both.formula_points)
+        if p.inside and k not in both.partners and not any(_may_be(p, own) for own in told)
+    ]
     sure = [(p, k) for p, k in zip(both.points, both.partners, strict=True) if p.inside and _exists(p) >= _SURE]
-    alone = [p for p, k in sure if k is None]
-    same = not alone and all(k in both.partners for k, p in enumerate(both.formula_points) if p.inside)
-    if same or len(theirs) > _MOST_POINTS:
+    less = [p for p, k in sure if k is None]
+    if not (more or less) or len(both.formula_points) > _MOST_POINTS:
         return ""
-    return f"the formula by itself has {', '.join(_listed(found, names, theirs)) or 'no equilibrium there'}"
+    here = f"none at {_at(found, names, less, plain=True)}" if less else ""
+    there = ", ".join(_listed(found, names, more))
+    if more and less:
+        return f"the formula by itself has {there}, and {here}"
+    return f"the formula by itself has {f'also {there}' if more else here}"
+
+
+def _may_be(point: FixedPoint, own: FixedPoint) -> bool:
+    """Whether an equilibrium of the formula lies in the interval of one of the same stability."""
+    if own.error is None or own.is_stable != point.is_stable:
+        return False
+    low, high = (np.atleast_1d(np.asarray(end, np.float64)) for end in (own.error.x.low, own.error.x.high))
+    return bool(np.all((low <= point.x) & (point.x <= high)))
 
 
 def _listed(found: Findings, names: tuple[str, ...], points: list[FixedPoint]) -> list[str]:
@@ -124,12 +153,12 @@ def has_open_time(near: Sequence[FixedPoint]) -> bool:
     return any(p.is_stable for p in near) and relaxation_time(near) is None
 
 
-def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint]) -> str:
-    """Places of equilibria; the names once."""
+def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint], *, plain: bool = False) -> str:
+    """Places of equilibria, with intervals unless they should be plain; the names once."""
     low, high = found.observations.box()
     states = [place(_rounded(p.x, high - low), high - low) for p in points]
     if len(names) == 1:
-        ranges = ["" if p.error is None else _range_of_place(p.error.x, high - low) for p in points]
+        ranges = ["" if plain or p.error is None else _range_of_place(p.error.x, high - low) for p in points]
         return f"{names[0]} = {' and '.join(s[0] + r for s, r in zip(states, ranges, strict=True))}"
     return f"({', '.join(names)}) = {' and '.join('(' + ', '.join(state) + ')' for state in states)}"
 

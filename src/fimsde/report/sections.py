@@ -14,9 +14,9 @@ from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
 from fimsde.files.identities import data_hash
 from fimsde.files.versions import versions
-from fimsde.plots import BandSettings, Picture, to_png
+from fimsde.plots import BandSettings, Picture
 from fimsde.plots.bands import has_band, is_bootstrapped
-from fimsde.plots.narrow import is_wide, make_narrow
+from fimsde.plots.narrow import to_pictures
 from fimsde.plots.style import WIDTH, split_unit
 from fimsde.report.answer import answer_of
 from fimsde.report.blocks import Block, Code, Image, Note, Paragraph, Section, properties, table
@@ -258,11 +258,9 @@ def _figures(*drawn: tuple[str, Callable[[], Picture]]) -> list[Block]:
     for what, draw in drawn:
         try:
             figure = draw()
-            share, wide, narrow = min(1.0, figure.get_figwidth() / WIDTH), to_png(figure), None
-            if is_wide(figure):
-                make_narrow(figure)
-                narrow = to_png(figure)
-            blocks.append(Image(wide, what, caption=f"{_sentence(what)}.", share=share, narrow=narrow))
+            share, both = min(1.0, figure.get_figwidth() / WIDTH), to_pictures(figure)
+            caption = f"{_sentence(what)}."
+            blocks.append(Image(both.wide, what, caption, share, both.narrow, has_many=both.has_many))
         except FimsdeError as error:
             blocks.append(Note("caution", str(error)))
     return blocks

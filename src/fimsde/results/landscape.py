@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -39,8 +39,12 @@ class Landscape(Uncertain):
             box: Lower and upper corner of where to look; by default those of the data.
         """
         low, high = to_box(box, self.dim, self.observations)
-        found = fixed_points.find(self, low, high, self.inside)
-        return with_errors(found, self._draws("posterior", NUM_DRAWS, 0), low, high) if self.has_posterior else found
+        if (key := (*low.tolist(), *high.tolist())) not in self._kept_points:
+            found = fixed_points.find(self, low, high, self.inside)
+            if self.has_posterior:
+                found = with_errors(found, self._draws("posterior", NUM_DRAWS, 0), low, high)
+            self._kept_points[key] = found
+        return self._kept_points[key]
 
     def stationary_density(self, box: Box | None = None, num_cells: int | None = None) -> StationaryDensity:
         """Where paths spend their time in the long run, beside the histogram of the data. One or two dimensions.
@@ -142,6 +146,10 @@ class Landscape(Uncertain):
         sde = tabulate(self, *corners) if self.dim <= 2 else self
         dt = exit_time.suggested_step(sde, *corners) if dt is None else dt
         return exit_time.simulate_exit(sde, start, low, high, max_time=max_time, dt=dt, num_paths=num_paths, seed=seed)
+
+    @cached_property
+    def _kept_points(self) -> dict[tuple[float, ...], tuple[FixedPoint, ...]]:
+        return {}
 
     def _cells(self, box: Box | None, num_cells: int | None) -> BoxCells:
         return make_cells(*to_box(box, self.dim, self.observations, widen=0.1), num_cells)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from fimsde.data.observations import Observations, read
+from fimsde.data.observations import Observations, Reading, read
 from fimsde.equations.sde import SDE
 from fimsde.errors import ConfigError, InvalidObservationsError
 from fimsde.evidence import estimate as evidence
@@ -60,6 +60,7 @@ def estimate(
     model: "FIMSDE | str | Path | None" = None,
     *,
     origin: Float[Array, " dim"] | Sequence[float] | Literal["auto"] | None = "auto",
+    **reading: Unpack[Reading],
 ) -> Result:
     """Estimate the stochastic differential equation behind the observations.
 
@@ -67,19 +68,20 @@ def estimate(
     answers from random equations, is used if you name one.
 
     Args:
-        observations: What `fimsde.read` returns, or a table or the name of a file, which it reads without options.
+        observations: What `fimsde.read` returns, or a table, arrays or the name of a file, which it reads.
         model: None: no model, but evidence. "bundled": the recognition model that comes with the package; else a model,
             or the folder of its weights.
         origin: A state around which you expect the equation to have few terms (an equilibrium, a centre of symmetry),
             in the units of the data. None: nobody knows where, and a shift of the data changes nothing. "auto": perhaps
             the zero of your scale. Of recognition models only primed ones use a state, and "auto" is None.
+        reading: Options of `fimsde.read`, such as time="t", values=["x", "y"], path="id", dt=0.1 or missing="drop".
 
     Returns:
         The equation in the units of the data, per unit of their time; `.fitted` is a `PosteriorSDE`, or the
         `EstimatedSDE` of a model. `.sde` is the same, or an `EstimatedCorrelation` around it where the data show that
         the noise of components is correlated.
     """
-    data = observations if isinstance(observations, Observations) else _read(observations)
+    data = _read(observations, reading)
     if model is None:
         _check_size(data)
         return of_evidence(evidence.fit(data, Settings(_to_origin(origin))), data)
@@ -90,11 +92,11 @@ def estimate(
     return of_estimate(estimation.estimate_sde(data, chosen, origin=place), data)
 
 
-def _read(source: Any) -> Observations:
+def _read(source: Any, reading: Reading) -> Observations:
     """What a table holds; what is said about it points at the line that called `estimate`, not at one of this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = read(source)
+        data = read(source, **reading)
     for said in caught:
         warnings.warn(said.message, said.category, stacklevel=3)
     return data

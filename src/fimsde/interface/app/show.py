@@ -9,7 +9,7 @@ from fimsde.report.blocks import Block, Code, Image, Markup, Note, Paragraph, Se
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
 # streamlit takes the element `picture`, which would choose between two images, out of a page
-_WIDTHS = """<style>.wide-page, .narrow-page { width: 100%; border-radius: .5rem } .narrow-page { display: none }
+_WIDTHS = """<style>.wide-page, .narrow-page { max-width: 100%; border-radius: .5rem } .narrow-page { display: none }
 @media (max-width: 44rem) { .wide-page { display: none } .narrow-page { display: block } }</style>"""
 
 
@@ -29,8 +29,11 @@ def _show(block: Block) -> None:
         case Paragraph(text):
             st.markdown(plain(text))
         case Note(status, text, label):
-            box = {"good": st.success, "caution": st.warning, "bad": st.error}[status]
-            box(f"**{plain(label)}**: {plain(text)}" if label else plain(text))
+            said = f"**{plain(label)}**: {plain(text)}" if label else plain(text)
+            if status == "good":
+                st.markdown(f":green[✓] {said}")
+            else:
+                {"caution": st.warning, "bad": st.error}[status](said)
         case TableBlock(head, rows, caption):
             _table(head, rows)
             if caption:
@@ -46,12 +49,13 @@ def _show(block: Block) -> None:
 
 def _image(block: Image) -> None:
     """A figure; on a narrow page the one with its panels one below the other."""
-    if block.narrow_source is None:
-        st.image(block.content, width="stretch")
-    else:
-        sources = {"wide": block.source, "narrow": block.narrow_source}
-        both = [f'<img class="{width}-page" src="{s}" alt="{escape(block.alt)}">' for width, s in sources.items()]
-        st.html(_WIDTHS + "".join(both))
+    sources = {"wide": block.source, "narrow": block.narrow_source or block.source}
+    share = f'style="width: {block.share:.0%}"'
+    both = [
+        f'<img class="{width}-page" {share if width == "wide" else ""} src="{source}" alt="{escape(block.alt)}">'
+        for width, source in sources.items()
+    ]
+    st.html(_WIDTHS + "".join(both))
     st.caption(plain(block.caption))
 
 
