@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 import fimsde
+from fimsde.benchmark.scaling import judge as judging
 from fimsde.benchmark.scaling import train as training
 from fimsde.benchmark.scaling.arms import MILESTONES, all_arms, chosen_arms
 from fimsde.benchmark.scaling.cost import forward_operations, mean_tokens, published_operations, step_operations
@@ -31,7 +32,8 @@ from fimsde.model.fim import FIMSDE
 from fimsde.model.paper import Tokens
 from fimsde.prior.config import Setting
 from fimsde.train.config import ContextConfig, TrainConfig
-from fimsde.train.pretrain.batches import StreamedBatches
+from fimsde.train.losses import supervised_loss
+from fimsde.train.pretrain.batches import Batch, StreamedBatches
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # last: there are modules of the same name here
 import location_bound
@@ -42,17 +44,21 @@ TWO = ("paper-0.1m-streaming", "paper-0.1m-3000")
 
 def test_arms_differ_in_one_thing_at_a_time():
     arms = {arm.name: arm for arm in all_arms()}
-    assert len(arms) == 15
+    assert len(arms) == 16
     bound, streaming = arms["paper-0.4m-3000"].config, arms["paper-0.4m-streaming"].config
     assert replace(bound, equations=0) == streaming
     assert 2985 <= bound.equations <= 3000
     steeper, flat = arms["paper-0.4m-streaming-degree4"].config, streaming
     polynomials = replace(steeper.prior.polynomials, drift_degree=3)
     assert replace(steeper, prior=replace(steeper.prior, polynomials=polynomials)) == flat
-    assert replace(arms["paper-0.4m-streaming-bound5"].config, location_clip=2.0) == streaming
+    constant = arms["paper-0.4m-streaming-constant"].config
+    assert replace(arms["paper-0.4m-streaming-constant-bound5"].config, location_clip=2.0) == constant
+    rates = replace(constant.loop, schedule=streaming.loop.schedule, optimiser=streaming.loop.optimiser)
+    assert replace(constant, loop=rates) == streaming
+    assert constant.loop.optimiser.learning_rate == pytest.approx(1e-3)
     for arm in arms.values():
         interval_ = arm.config.loop.checkpoint_interval
-        assert all(step % (2 * interval_) == 0 or step <= training.DENSE for step in MILESTONES)
+        assert all(step % interval_ == 0 and training.is_judged(step // interval_) for step in MILESTONES)
         assert max(MILESTONES) <= arm.config.loop.steps
 
 
@@ -191,6 +197,27 @@ def test_errors_are_shares_of_the_field(share, error):
         assert found.loss == pytest.approx([0.0] * len(model.batches), abs=1e-6)
 
 
+def test_checkpoints_are_judged_evenly_in_logarithms():
+    assert [k for k in range(1, 100) if training.is_judged(k)] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]
+
+
+@pytest.mark.parametrize("reached", [1.5, 40.0])
+def test_the_held_loss_has_the_gradient_of_training(reached):
+    """In drift, diffusion and U, below the bound and above it; and below it is the loss."""
+    config = TrainConfig.preset("paper-0.4m")
+    dims = torch.tensor([[True, True, False]])
+    truth, u = torch.ones(1, 4, 3).double(), torch.full((1, 4), 0.3).double().requires_grad_()
+    miss = (reached * np.exp(0.3) / 2) ** 0.5  # the mean over components of two squares is the square of this
+    drift, diffusion = ((truth + miss).requires_grad_() for _ in range(2))
+    batch = Batch(None, truth, truth, truth, torch.ones(1, 4, dtype=torch.bool), dims)
+    held = judging._held_losses(drift, diffusion, u, batch).sum()
+    loss = supervised_loss(drift, diffusion, u, truth, truth, dims, "authors", config.location_clip).total
+    for a, b in zip(*(torch.autograd.grad(f, (drift, diffusion, u)) for f in (held, loss)), strict=True):
+        torch.testing.assert_close(a, b)
+        assert b.abs().sum() > 0
+    assert (held < loss - 1e-6) == (reached > config.location_clip)
+
+
 def test_primed_models_are_judged_on_the_same_equations_as_papers():
     paper, primed = (held_out(TrainConfig.preset(name), quick=True) for name in ("paper-tiny", "primed-tiny"))
     for (a,), parts in zip(paper, primed, strict=True):
@@ -275,7 +302,7 @@ def curve(name, level, steps=(100, 200, 400, 800, 1600, 2400, 3200, 4800, 6400),
     for step in steps:
         errors = tuple(level - exponent * np.log10(step) + shifts)
         losses = tuple(100 + 500 * step**-0.5 + shifts) if loss else None
-        points.append(Point(step, 16 * step, 0.5 * step, Judgement(losses, losses, *[errors] * 6)))
+        points.append(Point(step, 16 * step, 0.5 * step, Judgement(losses, losses, losses, *[errors] * 6)))
     return Curve(name, 1000, "x", tuple(points))
 
 
@@ -286,14 +313,18 @@ def test_tables_compare_at_equal_steps_and_at_equal_compute():
         "paper-0.4m-streaming": curve("b", 0.25, (100, 200, 400, 800, 1600)),
         "paper-0.4m-30000": curve("c", 0.5),
         "paper-0.4m-streaming-degree4": curve("d", 0.2),
-        "paper-0.4m-streaming-bound5": curve("f", 0.15, (50, 100, 200)),
+        "paper-0.4m-streaming-constant": curve("f", 0.3, (100, 200, 400)),
+        "paper-0.4m-streaming-constant-bound5": curve("g", 0.15, (50, 100, 200)),
         "primed": curve("e", -1.0, (100, 200), loss=False),
     }
     text = text_tables(arms, curves)
     assert "### Sizes and data, after 1600 steps each" in text
-    assert "| 0.1m–streaming | 0.4m–streaming | 1600 | 0.000 ± 0.000 | −0.250 ± 0.000 | −0.250 ± 0.000 |" in text
-    assert "| paper-0.4m-streaming | paper-0.4m-streaming-degree4 | 1600 | 0.000 ± 0.000 | −0.050 ± 0.000 |" in text
-    assert "| paper-0.4m-streaming | paper-0.4m-streaming-bound5 | 200 | 0.000 ± 0.000 | −0.100 ± 0.000 |" in text
+    same = "0.000 ± 0.000 | 0.000 ± 0.000"  # losses
+    assert f"| 0.1m–streaming | 0.4m–streaming | 1600 | {same} | −0.250 ± 0.000 | −0.250 ± 0.000 |" in text
+    assert f"| paper-0.4m-streaming | paper-0.4m-streaming-degree4 | 1600 | {same} | −0.050 ± 0.000 |" in text
+    constant = "paper-0.4m-streaming-constant"
+    assert f"| paper-0.4m-streaming | {constant} | 400 | {same} | 0.050 ± 0.000 |" in text
+    assert f"| {constant} | {constant}-bound5 | 200 | {same} | −0.150 ± 0.000 |" in text
     assert "### Equal compute: the last judgement within 100 CPU-seconds of training" in text
     assert "| primed | 100 | 200 | −1.460 ± 0.025 |" in text
     found = exponents(curves["paper-0.1m-streaming"])

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from checks import check_cdf, check_frequencies, check_mean
 from fimsde.bank.bank import make_bank
 from fimsde.data.normalise import fit_normaliser
+from fimsde.data.observations import read
 from fimsde.data.transitions import to_transitions
 from fimsde.errors import ConfigError, DatasetError, DataWarning, InvalidObservationsError
 from fimsde.model import bank_reader
@@ -20,6 +21,7 @@ from fimsde.prior.equation import draw_equation
 from fimsde.prior.manifest import DatasetSettings
 from fimsde.train.config import ContextConfig, TrainConfig
 from fimsde.train.pretrain import batches as making
+from fimsde.train.pretrain import contexts
 from fimsde.train.pretrain.batches import StoredBatches, StreamedBatches, draw_example, draw_kind
 from fimsde.train.pretrain.contexts import (
     draw_num_observations,
@@ -140,6 +142,28 @@ def test_targets_are_the_exact_fields_at_the_locations(config):
     np.testing.assert_allclose(normaliser.undo_diffusion(diffusion), equation.sde.diffusion(x), rtol=1e-5, atol=1e-5)
     if example.origin is not None:
         np.testing.assert_allclose(normaliser.undo_states(example.origin), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("change", [None, "constant", "infinite", "short"])
+def test_drawn_paths_become_what_the_door_makes_of_them(change):
+    rng = np.random.default_rng(0)
+    values, times, mask = rng.standard_normal((3, 20, 2)), 0.1 * np.arange(20), rng.random((3, 20)) < 0.8
+    if change == "constant":
+        values[..., 1] = 7.0
+    if change == "infinite":
+        values[1, np.flatnonzero(mask[1])[2], 0] = np.inf
+    if change == "short":
+        values, times, mask = values[:1, :2], times[:2], np.ones((1, 2), bool)
+    if change is None:
+        a, b = contexts._masked(values, times, mask), read(values, times=times, mask=mask)
+        for name in ("values", "times", "path_starts"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+        assert (a.names, a.time_unit) == (b.names, b.time_unit)
+        return
+    with pytest.raises(InvalidObservationsError):
+        read(values, times=times, mask=mask)
+    with pytest.raises(InvalidObservationsError, match="draw others"):
+        contexts._masked(values, times, mask)
 
 
 def test_advice_to_users_is_not_given_to_the_trainer():

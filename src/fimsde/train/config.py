@@ -56,7 +56,7 @@ class OptimiserConfig:
 class ScheduleConfig:
     """The learning rate as a share of its largest value."""
 
-    kind: Literal["constant", "cosine"] = "constant"
+    kind: Literal["constant", "cosine", "root"] = "constant"  # root: falls with the root of the steps after warm-up
     warm_up: int = 0  # steps of linear growth from zero
     final: float = 0.02  # cosine: share at the last step
 
@@ -190,10 +190,11 @@ def _smaller_paper(embed: int, functional_layers: int) -> TrainConfig:
 
     What differs: width and depth, and no dropout. Contexts are thinned to 256 transitions: in time, as far as gaps stay
     within those of the prior, then at random; paths and locations are those of the whole context. 16 equations per
-    step, the share of one of the authors' four processes, each of its own kind. The learning rate is constant as in the
-    paper, but for hundreds of times fewer steps it is 67 to 200 times larger, in proportion to 1 / width; with it come
-    a warm-up, bounds on gradients, weights that start as local averages, and averages over the last tenth of the
-    steps, which stand in for a decay: they can be judged at any step. By hand; docs/scaling.md says what each is for.
+    step, the share of one of the authors' four processes, each of its own kind. For hundreds of times fewer steps the
+    learning rate is 100 to 300 times larger after a warm-up, in proportion to 1 / width, and then falls with the root
+    of the steps; with it come bounds on gradients, weights that start as local averages, and averages over the last
+    tenth of the steps. All of this has no end, so that arms can be judged at any step, and gone on with. By hand;
+    docs/scaling.md says what each is for.
     """
     return TrainConfig(
         model=ModelConfig(
@@ -206,9 +207,9 @@ def _smaller_paper(embed: int, functional_layers: int) -> TrainConfig:
         ),
         contexts=ContextConfig(transitions=256),
         loop=LoopConfig(
-            steps=6_000,
-            optimiser=OptimiserConfig(learning_rate=0.064 / embed),
-            schedule=ScheduleConfig(warm_up=100),
+            steps=9_600,
+            optimiser=OptimiserConfig(learning_rate=0.096 / embed),
+            schedule=ScheduleConfig("root", warm_up=300),
             clip=1.0,
             ema_decay=0.998,
             ema_part=10,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import cos, inf, pi
+from math import cos, inf, pi, sqrt
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -209,6 +209,8 @@ def learning_rate_share(schedule: ScheduleConfig, step: int, steps: int) -> floa
     warm = min(1.0, (step + 1) / (schedule.warm_up + 1))
     if schedule.kind == "constant":
         return warm
+    if schedule.kind == "root":
+        return min(warm, sqrt((schedule.warm_up + 1) / (step + 1)))
     return warm * (schedule.final + (1 - schedule.final) * 0.5 * (1 + cos(pi * step / steps)))
 
 

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fimsde.errors import ConfigError
-from fimsde.train.config import TrainConfig
+from fimsde.train.config import LoopConfig, ScheduleConfig, TrainConfig
 
 SIZES = ("0.1m", "0.4m", "1.6m")  # in the order in which they are trained
 DATA = ("streaming", "3000", "300", "30000")  # different equations; 2400 steps read 38 400
-MILESTONES = (300, 600, 1200, 2400, 6000)  # steps at which all arms wait for each other and weights are kept; by hand
+# steps at which all arms wait for each other and weights are kept; by hand
+MILESTONES = (300, 600, 1200, 2400, 4800, 9600)
 # contexts of the primed arm, made once and counted as its own compute; by hand: minutes of making
 PRIMED_CONTEXTS = 4096
-DEGREE, BOUND = "degree4", "bound5"  # changes of one thing, at fixed size and data
+# changes at fixed size and data; the last one on top of the second
+DEGREE, CONSTANT, BOUND = "degree4", "constant", "constant-bound5"
 # Of the gradient of a location, as of Student's t with four degrees of freedom; docs/scaling.md says why
 OTHER_BOUND = 5.0
 
@@ -25,8 +27,8 @@ class Arm:
         size: "0.1m", ..., or "primed".
         data: One of `DATA`.
         config: All that its weights depend on.
-        change: `DEGREE`, polynomials of degree 4 in the drift of its prior; `BOUND`, gradients held at 5 in place of 2;
-            or empty.
+        change: `DEGREE`, polynomials of degree 4 in the drift of its prior; `CONSTANT`, an earlier schedule, whose
+            learning rate does not fall; `BOUND`, that one with gradients held at 5 in place of 2; or empty.
     """
 
     name: str
@@ -46,10 +48,11 @@ def all_arms(*, quick: bool = False) -> tuple[Arm, ...]:
     fixed = sizes["0.4m", "streaming"]
     polynomials = replace(fixed.config.prior.polynomials, drift_degree=4)
     steeper = replace(fixed.config, prior=replace(fixed.config.prior, polynomials=polynomials))
-    looser = replace(fixed.config, location_clip=OTHER_BOUND)
+    constant = replace(fixed.config, loop=_constant(fixed.config.loop))
+    looser = replace(constant, location_clip=OTHER_BOUND)
     changed = [
         replace(fixed, name=f"{fixed.name}-{change}", config=config, change=change)
-        for change, config in ((DEGREE, steeper), (BOUND, looser))
+        for change, config in ((DEGREE, steeper), (CONSTANT, constant), (BOUND, looser))
     ]
     first = [sizes.pop((size, data)) for data in ("streaming", "3000") for size in ("0.1m", "0.4m")]
     largest = sizes.pop(("1.6m", "streaming"))
@@ -83,14 +86,20 @@ def _arm(size: str, data: str, *, quick: bool) -> Arm:
     return Arm(f"paper-{size}-{data}", size, data, replace(config, equations=bound, validation_batches=0))
 
 
+def _constant(loop: LoopConfig) -> LoopConfig:
+    """Two thirds of the largest rate, which the falling one has after 675 steps, from step 100 on."""
+    rate = loop.optimiser.learning_rate * 2 / 3
+    return replace(loop, schedule=ScheduleConfig(warm_up=100), optimiser=replace(loop.optimiser, learning_rate=rate))
+
+
 def _primed(*, quick: bool) -> Arm:
-    """Our model with its own prior, contexts and loss; schedule and steps are those of the other arms."""
+    """Our model with its own prior, contexts, rate and loss; a constant schedule, and as many steps as the others."""
     config = TrainConfig.preset("primed-tiny" if quick else "primed")
     other = _arm("0.4m", "streaming", quick=quick).config.loop
     loop = replace(
         config.loop,
         steps=other.steps,
-        schedule=other.schedule,
+        schedule=ScheduleConfig(warm_up=100),
         ema_part=other.ema_part,
         checkpoint_interval=other.checkpoint_interval,
     )

@@ -12,7 +12,7 @@ from fimsde.errors import DatasetError
 from fimsde.files.identities import settings_hash
 from fimsde.files.write import write_file
 
-_FORMAT = 2  # a count: raise when older files no longer mean the same
+_FORMAT = 3  # a count: raise when older files no longer mean the same
 _DIGITS = 6  # of stored numbers
 FOLDER = Path("ablation", "curves")  # below the results
 
@@ -96,9 +96,7 @@ def _point(line: dict[str, Any]) -> Point:
 def _short(value: Any) -> Any:
     """Without what is None, and numbers with six digits."""
     if isinstance(value, dict):
-        return {
-            key: _short(entry) for key, entry in value.items() if entry is not None or key in ("loss", "typical_loss")
-        }
+        return {key: _short(entry) for key, entry in value.items() if entry is not None or key.endswith("loss")}
     if isinstance(value, list | tuple):
         return [_short(entry) for entry in value]
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

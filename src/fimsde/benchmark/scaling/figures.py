@@ -6,15 +6,15 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from fimsde.benchmark.scaling.arms import BOUND, DEGREE, Arm
+from fimsde.benchmark.scaling.arms import BOUND, CONSTANT, DEGREE, Arm
 from fimsde.benchmark.scaling.curves import Curve
 from fimsde.benchmark.scaling.tables import MEASURES, summary, values
 
 FILE = "ablation-curves.png"
 _COLOURS = {"0.1m": "#2b6cb0", "0.4m": "#c05621", "1.6m": "#2f855a", "primed": "#6b46c1"}  # as the other figures
 _LINES = {"streaming": "-", "30000": (0, (8, 2)), "3000": "--", "300": ":"}
-_SHOWN = ("typical_loss", "drift", "diffusion")  # far errors are in the tables
-_CHANGED = {DEGREE: "-.", BOUND: (0, (1, 3))}
+_SHOWN = ("held_loss", "drift", "diffusion")  # far errors are in the tables
+_CHANGED = {DEGREE: "-.", CONSTANT: (0, (4, 1, 1, 1)), BOUND: (0, (1, 3))}
 
 
 def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fimsde.benchmark.scaling.arms import BOUND, DATA, DEGREE, OTHER_BOUND, SIZES, Arm
+from fimsde.benchmark.scaling.arms import BOUND, CONSTANT, DATA, DEGREE, OTHER_BOUND, SIZES, Arm
 from fimsde.benchmark.scaling.cost import step_operations
 from fimsde.benchmark.scaling.curves import Curve, Point
 from fimsde.benchmark.scaling.powerlaw import LEVEL, Interval, fit_exponent, interval, slope_at_end
@@ -20,6 +20,7 @@ from fimsde.benchmark.tables import ResultTable, to_markdown
 from fimsde.shapes import Array, Float64
 
 MEASURES = {  # of a judgement, as tables name them
+    "held_loss": "held loss",
     "typical_loss": "typical loss",
     "drift": "log10 error, drift",
     "diffusion": "log10 error, diffusion",
@@ -39,6 +40,7 @@ def tables(arms: Sequence[Arm], curves: Curves) -> list[ResultTable]:
         sizes_and_data,
         steps_between,
         degrees,
+        schedules,
         bounds,
         equal_compute,
         power_laws,
@@ -122,10 +124,16 @@ def degrees(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
     return _of_change(DEGREE, head, arms, curves)
 
 
+def schedules(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
+    """The falling rate against a constant one, at the same size, data and steps."""
+    head = "A learning rate that falls against a constant one, paired (below zero: constant is better)"
+    return _of_change(CONSTANT, head, arms, curves)
+
+
 def bounds(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
-    """Gradients of locations held at 2 against 5, at the same size, data and steps."""
+    """Gradients of locations held at 2 against 5, at the same size, data and steps, both at a constant rate."""
     head = f"Gradients of a location held at 2 against {OTHER_BOUND:g}, paired (below zero: {OTHER_BOUND:g} is better)"
-    return _of_change(BOUND, head, arms, curves)
+    return _of_change(BOUND, head, arms, curves, CONSTANT)
 
 
 def equal_compute(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
@@ -155,13 +163,13 @@ def power_laws(arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
         if arm.name in curves and (laws := exponents(curves[arm.name])):
             cells = tuple(str(laws[name]) if name in laws else "" for name in ("drift", "diffusion", "doubling"))
             rows.append((arm.name, str(len(curves[arm.name].judged)), *cells))
-    heads = ("arm", "points", "exponent, drift error", "exponent, diffusion error", "next doubling, typical loss")
+    heads = ("arm", "points", "exponent, drift error", "exponent, diffusion error", "next doubling, held loss")
     head = f"Power laws in the equations read, with intervals of {100 * LEVEL:.0f} %"
     return ResultTable(head, heads, tuple(rows)) if rows else None
 
 
 def exponents(curve: Curve) -> dict[str, Interval]:
-    """Exponents of the errors, and the change of the typical loss at the next doubling; empty for few points.
+    """Exponents of the errors, and the change of the held loss at the next doubling; empty for few points.
 
     The first half of the curve on a logarithmic scale, with the warm-up, is left out.
     """
@@ -170,8 +178,8 @@ def exponents(curve: Curve) -> dict[str, Interval]:
         return {}
     x = np.array([float(point.equations) for point in points])
     found = {name: interval(_columns(points, name), lambda y: fit_exponent(x, y)) for name in ("drift", "diffusion")}
-    if values(points[-1], "typical_loss") is not None:
-        found["doubling"] = interval(_columns(points, "typical_loss"), lambda y: slope_at_end(x, y))
+    if all(values(point, "held_loss") is not None for point in points):
+        found["doubling"] = interval(_columns(points, "held_loss"), lambda y: slope_at_end(x, y))
     return found
 
 
@@ -197,10 +205,11 @@ def _plus_minus(mean: float, error: float) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}".replace("-", "−")
 
 
-def _of_change(change: str, head: str, arms: Sequence[Arm], curves: Curves) -> ResultTable | None:
-    """The arm with a change against that without it."""
+def _of_change(change: str, head: str, arms: Sequence[Arm], curves: Curves, earlier: str = "") -> ResultTable | None:
+    """The arm with a change against that without it, or with an earlier one."""
     after = next((a for a in arms if a.change == change and a.name in curves), None)
-    before = next((a for a in arms if after and not a.change and (a.size, a.data) == (after.size, after.data)), None)
+    alike = [a for a in arms if after and a.change == earlier and (a.size, a.data) == (after.size, after.data)]
+    before = next(iter(alike), None)
     if after is None or before is None or before.name not in curves:
         return None
     row = _difference_row(curves[before.name], curves[after.name], before.name, after.name)
@@ -219,7 +228,8 @@ def _difference(a: Point, b: Point, name: str) -> str:
     first, second = values(a, name), values(b, name)
     if first is None or second is None:
         return ""
-    found = [after - before for before, after in zip(first, second, strict=True)]
+    pairs = zip(first, second, strict=False)  # of earlier curves fewer batches were judged: the first ones
+    found = [after - before for before, after in pairs]
     return _plus_minus(fmean(found), stdev(found) / sqrt(len(found)))
 
 
@@ -243,7 +253,8 @@ def _second_half(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _columns(points: Sequence[Point], name: str) -> Float64[Array, "points batches"]:
-    return np.array([values(point, name) for point in points])
+    rows = [values(point, name) or () for point in points]
+    return np.array([row[: min(map(len, rows))] for row in rows])  # of earlier curves fewer batches were judged
 
 
 def _amount(data: str) -> float:

@@ -7,16 +7,16 @@ all paths there are; half of the locations are around the observed data, half ar
 Of an equation only paths, clean states and exact fields are used, so other families than polynomials fit in.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fimsde.data.arrays import rounding
 from fimsde.data.normalise import fit_normaliser
-from fimsde.data.observations import Observations, read
+from fimsde.data.observations import MIN_TRANSITIONS, ROUNDING_STEPS, Observations
 from fimsde.data.transitions import Transitions, to_transitions
-from fimsde.errors import DataWarning
+from fimsde.errors import InvalidObservationsError
 from fimsde.prior.config import Setting
 from fimsde.prior.equation import DrawnEquation
 from fimsde.shapes import Array, Bool, Float64
@@ -170,10 +170,24 @@ def _some_transitions(example: Example, config: ContextConfig, rng: np.random.Ge
 def _observed(equation: DrawnEquation, paths: Array, times: slice) -> Observations:
     mask = equation.mask[paths, times]
     seen = mask.any(axis=1)
-    values = equation.values[paths, times][seen].astype(np.float64)
-    with warnings.catch_warnings():  # advice to users on their data; nobody can act on it here
-        warnings.simplefilter("ignore", DataWarning)
-        return read(values, times=equation.times[times], mask=mask[seen])
+    return _masked(equation.values[paths, times][seen].astype(np.float64), equation.times[times], mask[seen])
+
+
+def _masked(
+    values: Float64[Array, "paths times dim"], times: Float64[Array, " times"], mask: Bool[Array, "paths times"]
+) -> Observations:
+    """What `read` makes of drawn paths, in a tenth of the time: no message has to say where."""
+    rows, dim = values[mask], values.shape[2]
+    path_starts = np.cumsum([0, *mask.sum(axis=1)])
+    if len(rows) - len(values) < MIN_TRANSITIONS:
+        raise InvalidObservationsError("drawn paths are too short; draw others.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.ptp(rows, axis=0)
+    threshold = ROUNDING_STEPS * rounding(rows.dtype) * np.abs(rows).max(axis=0)
+    if not np.isfinite(spread).all() or (spread <= threshold).any():
+        raise InvalidObservationsError("drawn paths are constant or not finite; draw others.")
+    clocks = np.broadcast_to(times, mask.shape)[mask]
+    return Observations(rows, clocks, path_starts, tuple(f"x{j + 1}" for j in range(dim)))
 
 
 def _normalised(

@@ -38,6 +38,7 @@ def pretrain(
     data: Path | None = None,
     cache: Path | None = None,
     start: Path | None = None,
+    made: TorchDataset[Batch] | None = None,
     reached: Callable[[State], bool | None] | None = None,
     options: RunOptions | None = None,
 ) -> State:
@@ -53,6 +54,7 @@ def pretrain(
         data: A data set of `fimsde generate`, if `config.dataset` names one.
         cache: A folder of stored contexts, if `config.cache_equations` is positive; what is missing is made first.
         start: Weights to begin with, in place of random ones.
+        made: The batches of these settings, where the caller has a cheaper way to them.
         reached: Called by the main process at every checkpoint, when its weights are written, and with the one that is
             resumed from. True ends training for now.
         options: Workers, progress bar, TensorBoard.
@@ -60,7 +62,7 @@ def pretrain(
     processes, options = Processes(config.loop.precision), options or RunOptions()
     check_place(out, resume=resume)
     with only_one(out) if processes.is_main else nullcontext():
-        return _pretrain(config, out, resume, data, cache, start, processes, reached, options)
+        return _pretrain(config, out, resume, data, cache, start, made, processes, reached, options)
 
 
 def _pretrain(
@@ -70,13 +72,14 @@ def _pretrain(
     data: Path | None,
     cache: Path | None,
     start: Path | None,
+    made: TorchDataset[Batch] | None,
     processes: Processes,
     reached: Callable[[State], bool | None] | None,
     options: RunOptions,
 ) -> State:
     objective, settings = choose_objective(config), config.to_mapping()
     model = new_model(config) if start is None else _started(config, start)
-    batches = _batches(config, data, cache, processes, options)
+    batches = _batches(config, data, cache, processes, options) if made is None else made
     begun_with = {**settings, "start": None if start is None else fingerprint(model)}
     go_on = goes_on(
         out,
