@@ -188,8 +188,8 @@ class _Midpoint:
 
     def march(self, x: Array, length: Array, noise: Array) -> tuple[Array, Array] | None:
         table = self.sde
-        if isinstance(table, CorrelatedSDE):
-            table, noise = table.inner, noise @ noise_factor(table.rho).T
+        if isinstance(self.sde, CorrelatedSDE):
+            table, noise = self.sde.inner, noise @ noise_factor(self.sde.rho).T
         return table.march(x, length, noise, 0.5 * self.dt) if isinstance(table, TabulatedSDE) else None
 
 

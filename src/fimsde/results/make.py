@@ -149,7 +149,8 @@ def fit(observations: Observations, method: str, *, seed: int = 0) -> Result:
     found = find_method(method)
     sde, again = found.fit(observations, seed), found.fit
     if isinstance(sde, PosteriorSDE):
-        sde, again = carrying_correlation(sde, observations), partial(estimated_again, sde)
+        again = partial(estimated_again, sde)
+        sde = carrying_correlation(sde, observations)
     names, unit = observations.names, observations.time_unit
     return Result(sde, names, unit, observations, found.title, again, recipe=(method, seed))
 
