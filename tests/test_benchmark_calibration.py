@@ -12,7 +12,6 @@ from checks import check_cdf
 from fimsde.benchmark.calibration import run as runs
 from fimsde.benchmark.calibration.data import Case, cases, load_case
 from fimsde.benchmark.calibration.measure import Measured
-from fimsde.benchmark.calibration.paths import heun_paths
 from fimsde.benchmark.calibration.run import Row, read_rows, run
 from fimsde.benchmark.calibration.spreads import fit_factors, spread_table
 from fimsde.benchmark.calibration.tables import tables
@@ -20,6 +19,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.evidence.estimate import fit
 from fimsde.evidence.spread import PARTS, installed_table, spread_of, traits_of
 from fimsde.interface.cli import app
+from fimsde.systems.heun import heun_paths
 from test_evidence_infer import as_observations, ou_data
 
 CASE = Case("prior", "1-D", "0.01", 0.05, 300, 1)

@@ -1,11 +1,10 @@
 """Data sets for calibration: equations of the prior, of the wide suite and the canonical ones, with known truth.
 
-Equations of the prior and of the wide suite are simulated anew, by Heun steps in double precision: the prior's own
-paths are Euler chains in single precision, whose drift differs from that of the equation by more than the error bars of
-data with hardly any noise, and whose variance differs too: twenty Euler steps in a gap, or midpoint steps of the drift
-alone as in the wide suite, make the variance that it adds larger by the slope of the drift times a step, 2 % and more
-at coarse gaps, which is all that 5000 observations leave open. Seeds from 1000000 on are for development and for the
-table of spreads, others for reports.
+Equations of the prior are simulated anew, by Heun steps in double precision: the prior's own paths are Euler chains in
+single precision, whose drift differs from that of the equation by more than the error bars of data with hardly any
+noise, and whose variance differs too: twenty Euler steps in a gap make the variance that it adds larger by the slope of
+the drift times a step, 2 % and more at coarse gaps, which is all that 5000 observations leave open. Seeds from 1000000
+on are for development and for the table of spreads, others for reports.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 
-from fimsde.benchmark.calibration.paths import heun_paths
 from fimsde.data.observations import Observations, read
 from fimsde.equations.sde import SDE
 from fimsde.prior.config import PolynomialConfig, PriorConfig, Setting
@@ -24,8 +22,9 @@ from fimsde.prior.equation import DrawnEquation, draw_equation
 from fimsde.shapes import Array, Float64
 from fimsde.systems import canonical
 from fimsde.systems.canonical import stream
+from fimsde.systems.heun import heun_paths
 from fimsde.systems.wide.families import FAMILIES
-from fimsde.systems.wide.paths import FINE, RATIO, wide_system
+from fimsde.systems.wide.paths import FINE, RATIO, clean_paths, wide_system
 
 Source = Literal["prior", "wide", "canonical"]
 SIZES = (300, 1000, 5000)  # observations: what users have, what they wish, and the paper's number
@@ -133,12 +132,10 @@ def _prior_paths(
     return drawn, paths if finite else None
 
 
-def _of_wide(case: Case, seed: int) -> Known | None:
+def _of_wide(case: Case, seed: int) -> Known:
     system = wide_system(case.name, case.draw, seed)
     stride = RATIO if case.gap == "coarse" else 1
     paths = _wide_paths(case.name, case.draw, seed)
-    if not np.isfinite(paths).all():
-        return None
     clean = paths[:, ::stride][:, : case.size // len(paths)]  # (paths, times, dim)
     states = clean.reshape(-1, clean.shape[2])
     labels = ("calibration noise", case.name, case.draw, case.gap, case.size)
@@ -149,12 +146,7 @@ def _of_wide(case: Case, seed: int) -> Known | None:
 
 @lru_cache(maxsize=2)  # cases come equation after equation
 def _wide_paths(family: str, draw: int, seed: int) -> Float64[Array, "paths times dim"]:
-    """Paths of a wide family at its fine gap, long enough for the longest data at the coarse one."""
-    system = wide_system(family, draw, seed)
-    num = (max(SIZES) // system.family.num_paths - 1) * RATIO + 1
-    rng = np.random.default_rng(stream(seed, "calibration paths", family, draw))
-    # three times as long as the suite's own steps, Heun steps are still nearer to the equation
-    return heun_paths(system.drawn, system.starts, FINE * system.natural_time, num, -(-system.steps // 3), rng)
+    return clean_paths(family, draw, seed).values
 
 
 def _number(case: Case) -> int:

@@ -20,7 +20,13 @@ from fimsde.systems.wide.paths import RATIO, CleanPaths, clean_paths, wide_syste
 
 _MAX_STATES = 1000  # at which fields are compared; by hand: bounds seconds
 _DIRECTIONS = {1: 2, 2: 32, 3: 64}  # in which places outside the data are sought, by dimension; by hand
-_PATHS = ("systems/wide", "systems/canonical.py", "simulate.py", "equations/sde.py")  # what decides a path
+_PATHS = (
+    "systems/wide",
+    "systems/canonical.py",
+    "systems/heun.py",
+    "simulate.py",
+    "equations/sde.py",
+)  # what decides a path
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from fimsde.errors import ConfigError, DatasetError
 from fimsde.shapes import Array, Float, Float64
 from fimsde.simulate import simulate
 from fimsde.systems.canonical import simulation_seed, stream
+from fimsde.systems.heun import heun_paths
 from fimsde.systems.wide.families import find_family
 from fimsde.systems.wide.family import Drawn, Family
 
@@ -30,7 +31,8 @@ LENGTHS = (300, 1000, 5000)  # observations of a data set: what users have, what
 FINE, RATIO = 0.1, 5  # gap in natural times, and how many of them make a coarse gap; by hand: see above
 # by hand: 20 000 steps of 0.002, of which the second half is read; rates of all families are between 0.3 and 50
 _TRIAL_DT, _TRIAL_STEPS = 0.002, 20_000
-_LEAST_STEPS, _MOST_STEPS = 8, 40  # of the simulation in a fine gap; by hand: midpoint steps turn by 1 % or less
+_LEAST_STEPS, _MOST_STEPS = 8, 40  # midpoint steps in a fine gap; by hand: a draw that needs more is too stiff
+_LONGER = 3  # midpoint steps in a Heun step, whose error of a variance is below a hundredth all the same
 _SLOPE = 0.1  # by which the drift may turn in one step, for 95 % of the states; by hand, likewise
 _ATTEMPTS = 100  # by hand: all families are far from needing them
 _FARTHEST = 1e3  # a path that gets there is on its way to infinity; all families live within a hundred
@@ -136,17 +138,8 @@ def clean_paths(family: str, draw: int, seed: int) -> CleanPaths:
     system = wide_system(family, draw, seed)
     gap = FINE * system.natural_time
     num = (max(LENGTHS) // system.family.num_paths - 1) * RATIO + 1
-    paths = simulate(
-        _Midpoint(system.drawn, gap / system.steps),
-        system.starts,
-        np.arange(num) * gap,
-        substeps=system.steps,
-        seed=simulation_seed(seed, "wide paths", family, draw),
-        limit=_FARTHEST,
-    )
-    if paths.num_diverged:
-        raise DatasetError(
-            f"draw {draw} of {family} left the finite range at time {np.nanmin(paths.diverged_at):g} with seed {seed}. "
-            "Take another seed."
-        )
-    return CleanPaths(paths.values, gap)
+    rng = np.random.default_rng(stream(seed, "wide paths", family, draw))
+    values = heun_paths(system.drawn, system.starts, gap, num, -(-system.steps // _LONGER), rng)
+    if not (np.abs(values) < _FARTHEST).all():  # or no number
+        raise DatasetError(f"draw {draw} of {family} left the finite range with seed {seed}. Take another seed.")
+    return CleanPaths(values, gap)
