@@ -138,7 +138,7 @@ def _measured(observations: Any, values: np.ndarray) -> dict[str, Any]:
     result = fimsde.estimate(observations)
     ready = time.process_time()
     x = np.linspace(values.min(axis=0), values.max(axis=0), LOCATIONS)
-    f, g = result.drift(x), result.diffusion(x)
+    result.fields(x)
     asked = time.process_time()
     result.sde.draws(DRAWS)
     result.band(x[:: LOCATIONS // PLACES][:PLACES])
@@ -169,7 +169,8 @@ class Version:
 
     def ask(self, name: str, values: np.ndarray, gap: float) -> dict[str, Any]:
         """CPU-seconds and answers of one estimate."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         pickle.dump((name, values, gap), self._process.stdin)
         self._process.stdin.flush()
         return pickle.load(self._process.stdout)

@@ -28,14 +28,15 @@ def around(dim):
 def expectation_at(basis, x, var, coefficients):
     out = np.empty(coefficients.shape[1])
     work = basis_kernels.scratch(basis.dim, basis.degree, basis.num_terms)
-    basis_kernels.field_at(x, var, basis.arrays, coefficients, work, out)
+    basis_kernels.field_at(x, var, basis.arrays, np.ascontiguousarray(coefficients.T), work, out)
     return out
 
 
 def jacobian_at(basis, x, var, coefficients):
     out = np.empty((coefficients.shape[1], basis.dim))
     work = basis_kernels.scratch(basis.dim, basis.degree, basis.num_terms)
-    basis_kernels.jacobian_at(x, var, basis.arrays, coefficients, work, out)
+    rows = np.ascontiguousarray(coefficients.T)
+    basis_kernels.jacobian_at(x, var, basis.arrays, rows, basis.slopes(rows), work, out)
     return out
 
 

@@ -110,7 +110,8 @@ def one_step(start, gap):
 
 def normal_filter(series, equation, steps):
     """What the kernel for several components finds with so many Runge-Kutta steps in a gap."""
-    parts = (equation.drift_basis.arrays, equation.drift, equation.rate_basis.arrays, equation.rate)
+    drift, rate = np.ascontiguousarray(equation.drift.T), np.ascontiguousarray(equation.rate.T)
+    parts = equation.drift_basis.arrays, drift, equation.drift_basis.slopes(drift), equation.rate_basis.arrays, rate
     paths = series.y, series.dtau, series.path_starts
     return filter_kernels.filter_paths(*paths, *parts, equation.floor, equation.noise, REACH, steps, False)
 

@@ -8,6 +8,7 @@ only that of its first observation, which can be allowed for.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -29,6 +30,30 @@ class Series:
     y: Float64[Array, "points dim"]
     dtau: Float64[Array, " points"]
     path_starts: Int[Array, " paths_plus_1"]
+
+    @cached_property
+    def steps(self) -> Int[Array, " steps"]:
+        """The points from which a step goes: all but the last one of each path."""
+        return np.delete(np.arange(len(self.y)), self.path_starts[1:] - 1)
+
+    @cached_property
+    def median_gap(self) -> float:
+        """The median of all gaps that are longer than none."""
+        return float(np.median(self.dtau[self.dtau > 0]))
+
+    def pairs(self, at_most: int) -> "Series":
+        """About so many pairs of neighbouring points, spread evenly over the data, each a path of its own. Kept."""
+        if at_most not in self._pairs:
+            first = self.steps[:: max(1, len(self.steps) // at_most)]
+            both = np.stack([first, first + 1], axis=1).ravel()
+            gaps = self.dtau[both]
+            gaps[1::2] = 0.0
+            self._pairs[at_most] = Series(self.y[both], gaps, np.arange(0, len(both) + 1, 2))
+        return self._pairs[at_most]
+
+    @cached_property
+    def _pairs(self) -> dict[int, "Series"]:
+        return {}
 
 
 def to_series(tr: Transitions) -> Series:

@@ -57,7 +57,7 @@ def dot(one, other, num):
     return total
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def fill_axes(x, var, basis, first, widths, values, slopes):
     """Of every axis the index of the first B-spline near x, how many there are, and E[B(x + e)] and E[B'(x + e)].
 
@@ -70,18 +70,19 @@ def fill_axes(x, var, basis, first, widths, values, slopes):
         j = MOST_AXES - len(x) + i
         u, s = x[i] / spacing, min(math.sqrt(var[i]) / spacing, _WIDEST)
         if s < _WIDE:
-            reach = 1 if s < _NARROW else 2
-            low = math.floor(u + 0.5) - reach
-            first[j], widths[j] = int(low) - lowest[j], 2 * reach + 1
-            for k in range(widths[j]):
-                values[j, k], slopes[j, k] = 0.0, 0.0
-            if reach == 1:
-                _add_splines(u, 1.0, low, spacing, values[j], slopes[j])
-                bend = 0.5 * s * s
-                values[j, 0] += bend
-                values[j, 1] -= 2.0 * bend
-                values[j, 2] += bend
+            nearest = math.floor(u + 0.5)
+            if s < _NARROW:
+                q, bend = u - nearest, 0.5 * s * s
+                first[j], widths[j] = int(nearest) - 1 - lowest[j], 3
+                values[j, 0], values[j, 1] = 0.5 * (0.5 - q) ** 2 + bend, 0.75 - q * q - 2.0 * bend
+                values[j, 2] = 0.5 * (0.5 + q) ** 2 + bend
+                slopes[j, 0], slopes[j, 1] = (q - 0.5) / spacing, -2.0 * q / spacing
+                slopes[j, 2] = (q + 0.5) / spacing
             else:
+                low = math.floor(u - _ROOT3 * s + 0.5) - 1.0
+                first[j], widths[j] = int(low) - lowest[j], int(math.floor(u + _ROOT3 * s + 0.5) - low) + 2
+                for k in range(widths[j]):
+                    values[j, k], slopes[j, k] = 0.0, 0.0
                 _add_splines(u - _ROOT3 * s, 1.0 / 6.0, low, spacing, values[j], slopes[j])
                 _add_splines(u, 4.0 / 6.0, low, spacing, values[j], slopes[j])
                 _add_splines(u + _ROOT3 * s, 1.0 / 6.0, low, spacing, values[j], slopes[j])
@@ -117,7 +118,7 @@ def _add_splines(u, weight, low, spacing, values, slopes):
     slopes[k + 2] += weight * (q + 0.5) / spacing
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def list_nodes(x, var, basis, work, nodes, values):
     """The nodes whose B-splines are not zero at x, and E[B(x + e)] of each. Returns how many there are."""
     sizes, table = basis[5], basis[6]
@@ -163,16 +164,35 @@ def field_at(x, var, basis, coefficients, work, out):
         _add_splines_of_field(x, var, basis, coefficients, work, out)
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", fastmath=SUMS, forceinline=True)
 def _add_splines_of_field(x, var, basis, coefficients, work, out):
     """The part of a field that is made of B-splines."""
-    terms, nodes, values = len(basis[0]), work[6], work[7]
-    num = list_nodes(x, var, basis, work, nodes, values)
-    for c in range(len(out)):
-        total = 0.0
-        for a in range(num):
-            total += coefficients[c, terms + nodes[a]] * values[a]
-        out[c] += total
+    sizes, table, terms = basis[5], basis[6], len(basis[0])
+    first, widths, axes = work[2], work[3], work[4]
+    fill_axes(x, var, basis, first, widths, axes, work[5])
+    low, high = max(0, -first[2]), min(widths[2], sizes[2] - first[2])
+    for i in range(0, len(out), 3):  # three outputs at once: looking for nodes takes longest
+        j, k = min(i + 1, len(out) - 1), min(i + 2, len(out) - 1)
+        one, two, three = 0.0, 0.0, 0.0
+        for a in range(max(0, -first[0]), min(widths[0], sizes[0] - first[0])):
+            for b in range(max(0, -first[1]), min(widths[1], sizes[1] - first[1])):
+                begin = ((first[0] + a) * sizes[1] + first[1] + b) * sizes[2] + first[2]
+                u, v, w = 0.0, 0.0, 0.0
+                for c in range(low, high):
+                    node = table[begin + c]
+                    if node >= 0:
+                        u += coefficients[i, terms + node] * axes[2, c]
+                        v += coefficients[j, terms + node] * axes[2, c]
+                        w += coefficients[k, terms + node] * axes[2, c]
+                product = axes[0, a] * axes[1, b]
+                one += product * u
+                two += product * v
+                three += product * w
+        out[i] += one
+        if j > i:
+            out[j] += two
+        if k > j:
+            out[k] += three
 
 
 @njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
@@ -191,29 +211,32 @@ def jacobian_at(x, var, basis, coefficients, slopes, work, out):
         _add_splines_of_jacobian(x, var, basis, coefficients, work, out)
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", fastmath=SUMS, forceinline=True)
 def _add_splines_of_jacobian(x, var, basis, coefficients, work, out):
     """The part of a Jacobian that is made of B-splines."""
     sizes, table, terms, dim = basis[5], basis[6], len(basis[0]), len(x)
     first, widths, axes, slopes = work[2], work[3], work[4], work[5]
     fill_axes(x, var, basis, first, widths, axes, slopes)
-    for a in range(max(0, -first[0]), min(widths[0], sizes[0] - first[0])):
-        for b in range(max(0, -first[1]), min(widths[1], sizes[1] - first[1])):
-            plain = axes[0, a] * axes[1, b]
-            along0, along1 = slopes[0, a] * axes[1, b], axes[0, a] * slopes[1, b]
-            begin = ((first[0] + a) * sizes[1] + first[1] + b) * sizes[2] + first[2]
-            for c in range(max(0, -first[2]), min(widths[2], sizes[2] - first[2])):
-                node = table[begin + c]
-                if node < 0:
-                    continue
-                last0, last1, last2 = along0 * axes[2, c], along1 * axes[2, c], plain * slopes[2, c]
-                for i in range(out.shape[0]):
-                    own = coefficients[i, terms + node]
-                    out[i, dim - 1] += own * last2
-                    if dim > 1:
-                        out[i, dim - 2] += own * last1
-                    if dim > 2:
-                        out[i, 0] += own * last0
+    low, high = max(0, -first[2]), min(widths[2], sizes[2] - first[2])
+    for i in range(out.shape[0]):
+        along0, along1, along2 = 0.0, 0.0, 0.0
+        for a in range(max(0, -first[0]), min(widths[0], sizes[0] - first[0])):
+            for b in range(max(0, -first[1]), min(widths[1], sizes[1] - first[1])):
+                begin = ((first[0] + a) * sizes[1] + first[1] + b) * sizes[2] + first[2]
+                value, slope = 0.0, 0.0
+                for c in range(low, high):
+                    node = table[begin + c]
+                    if node >= 0:
+                        value += coefficients[i, terms + node] * axes[2, c]
+                        slope += coefficients[i, terms + node] * slopes[2, c]
+                along0 += slopes[0, a] * axes[1, b] * value
+                along1 += axes[0, a] * slopes[1, b] * value
+                along2 += axes[0, a] * axes[1, b] * slope
+        out[i, dim - 1] += along2
+        if dim > 1:
+            out[i, dim - 2] += along1
+        if dim > 2:
+            out[i, 0] += along0
 
 
 @njit(cache=True, error_model="numpy")

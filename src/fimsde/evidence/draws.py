@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from fimsde.bank import monomials
 from fimsde.bank.origin import _most_free
-from fimsde.evidence import draw_kernels, smooth_kernels
+from fimsde.evidence import draw_kernels
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.hypotheses import Kept, Weighed
-from fimsde.evidence.smooth import _LEFT_OUT, _WIDTH, SIZES, SmoothPrior
+from fimsde.evidence.smooth import _WIDTH, SIZES, SmoothPrior, given_size, kernel_root
 from fimsde.evidence.sparse import Search
 from fimsde.shapes import Array, Bool, Float64, Int
 
@@ -101,7 +101,7 @@ def draw_coefficients(weighed: Weighed, num: int, stream: tuple[int, ...]) -> Co
     for h, prior in enumerate(kept.smooth):
         if (chosen == first + h).any():
             assert basis.grid is not None, "there are no smooth functions without nodes"
-            root = smooth_kernels.normal_kernel_root(basis.grid.places, prior.length, _LEFT_OUT)
+            root = kernel_root(basis.grid, prior.length)
             for c in range(dim):
                 rows = np.flatnonzero(chosen[:, c] == first + h)
                 if len(rows):
@@ -216,28 +216,3 @@ def _draw_smooth(
         out.coefficients[which[:, None], nodes, c] = process.T
         out.coefficients[which[:, None], low, c] = (mean[:, None] - slopes @ process + rest).T
         out.size[which, c], out.length[which, c] = part.scale**0.5, prior.length
-
-
-@dataclass(frozen=True, eq=False)
-class _GivenSize:
-    """u ~ N(mean, scale (L L')⁻¹), and the log evidence of the size."""
-
-    scale: float
-    mean: Float64[Array, " columns"]
-    root: Float64[Array, "columns columns"]
-    evidence: float
-
-
-def given_size(
-    matrix: Float64[Array, "columns columns"], right: Float64[Array, " columns"], scale: float
-) -> _GivenSize:
-    total = scale * matrix
-    total[np.diag_indices(len(total))] += 1.0
-    try:
-        root = cho_factor(total, lower=True, check_finite=False)[0]
-    except np.linalg.LinAlgError:  # rounding: information is never negative
-        told, vectors = np.linalg.eigh(matrix)
-        total = (vectors * (1.0 + scale * np.maximum(told, 0.0))) @ vectors.T
-        root = cho_factor(total, lower=True, check_finite=False)[0]
-    mean = scale * cho_solve((root, True), right, check_finite=False)
-    return _GivenSize(scale, mean, root, float(0.5 * right @ mean - np.log(np.diag(root)).sum()))

@@ -5,29 +5,11 @@
 import numpy as np
 
 from fimsde.compiler import njit
-from fimsde.evidence.basis_kernels import (
-    field_at,
-    fill_monomials,
-    fill_powers,
-    list_nodes,
-    scratch,
-)
+from fimsde.evidence.basis_kernels import field_at, fill_monomials, fill_powers, scratch
+from fimsde.evidence.sum_kernels import add_features, carry, end_row, list_features, make_symmetric, show, slots
 
 SIMPSON = (1.0 / 6.0, 4.0 / 6.0, 1.0 / 6.0)  # weights of beginning, middle and end
 FAINT = 1e-7  # of the gap: B-splines that the filter has forgotten to this share are left out of the sums
-
-
-@njit(cache=True, allocates=False, error_model="numpy")
-def list_features(place, spread, basis, work, monomials, nodes, values):
-    """E[φ(place + e)]: monomials, and the B-splines that are not zero, node by node. Returns how many there are."""
-    fill_powers(place, spread, work[1])
-    fill_monomials(work[1], basis, len(basis[0]), monomials)
-    if len(basis[6]) == 0:
-        return 0
-    num = list_nodes(place, spread, basis, work, nodes, values)
-    for a in range(num):
-        nodes[a] += len(monomials)
-    return num
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
@@ -43,49 +25,6 @@ def remaining(carried, gain, begins, out):
                     out[i, j] -= carried[i, k] * gain[k, j]
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
-def _forget(kept, is_exact, faint, terms, total, listed, active, num, before):
-    """Multiply sums by a matrix; nodes whose sums become faint are no longer listed. Returns how many are left."""
-    dim, left = len(kept), terms
-    for a in range(num):
-        k = active[a]
-        most = 0.0
-        for i in range(dim):
-            before[i], total[i, k] = total[i, k], 0.0
-        if not is_exact:
-            for i in range(dim):
-                for j in range(dim):
-                    total[i, k] += kept[i, j] * before[j]
-                most = max(most, abs(total[i, k]))
-        if a < terms:
-            continue
-        if most > faint:
-            active[left] = k
-            left += 1
-        else:
-            listed[k] = False
-            for i in range(dim):
-                total[i, k] = 0.0
-    return left
-
-
-@njit(cache=True, allocates=False, error_model="numpy")
-def _add(weights, terms, monomials, nodes, values, count, total, listed, active, num):
-    """total_i += weight_i φ; nodes that were not listed are. Returns how many are now."""
-    for i in range(len(weights)):
-        for k in range(terms):
-            total[i, k] += weights[i] * monomials[k]
-    for a in range(count):
-        k = nodes[a]
-        if not listed[k]:
-            listed[k] = True
-            active[num] = k
-            num += 1
-        for i in range(len(weights)):
-            total[i, k] += weights[i] * values[a]
-    return num
-
-
 @njit(cache=True, error_model="numpy")
 def drift_sums(places, spreads, carried, gain, whiten, innovation, begins, gaps, basis, degree, size):
     """sum Ψ' S⁻¹ Ψ and sum Ψ' S⁻¹ ν for every component, Ψ being what its coefficients add to the predicted mean.
@@ -95,33 +34,20 @@ def drift_sums(places, spreads, carried, gain, whiten, innovation, begins, gaps,
     """
     terms, dim = len(basis[0]), places.shape[2]
     information, score = np.zeros((dim, size, size)), np.zeros((dim, size))
-    active = np.empty((dim, size), np.int64)
-    active[:, :terms] = np.arange(terms)
-    lists = np.zeros((dim, size), np.bool_), active, np.full(dim, terms)
-    features = np.empty((3, terms)), np.empty((3, size), np.int64), np.empty((3, size)), np.empty(3, np.int64)
-    total, shown, vectors = np.zeros((dim, dim, size)), np.empty((dim + 1, size)), np.empty((3, dim))
     found = places, spreads, carried, gain, whiten, innovation, begins, gaps
-    work, kept = scratch(dim, degree, terms), np.empty((dim, dim))
-    _add_rows(found, basis, work, features, lists, total, kept, shown, vectors, information, score)
-    for c in range(dim):
-        for k in range(size):
-            for q in range(k):
-                both = information[c, k, q] + information[c, q, k]
-                information[c, k, q], information[c, q, k] = both, both
+    work, kept, weights, white = scratch(dim, degree, terms), np.empty((dim, dim)), np.empty((3, dim)), np.empty(dim)
+    _add_rows(found, basis, work, kept, weights, white, slots(dim, terms, size - terms, dim), information, score)
+    make_symmetric(information)
     return information, score
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def _add_rows(found, basis, work, features, lists, total, kept, shown, vectors, information, score):
-    """The sums, row by row. Of every pair of functions one entry is made, in either triangle."""
+def _add_rows(found, basis, work, kept, weights, white, held, information, score):
+    """The sums, row by row."""
     places, spreads, carried, gain, whiten, innovation, begins, gaps = found
-    monomials, nodes, values, count = features
-    listed, active, num = lists
-    weights, white, before = vectors[0], vectors[1], vectors[2]
-    terms, dim, products = len(basis[0]), len(kept), shown[len(kept)]
+    terms, dim = len(basis[0]), len(kept)
     for t in range(len(gaps)):
-        for s in range(3):
-            count[s] = list_features(places[s, t], spreads[s, t], basis, work, monomials[s], nodes[s], values[s])
+        list_features(places, spreads, t, basis, work, terms, held)
         remaining(carried[0, t], gain[t - 1], begins[t], kept)
         is_exact = True
         for i in range(dim):
@@ -131,86 +57,56 @@ def _add_rows(found, basis, work, features, lists, total, kept, shown, vectors, 
                 if j <= i:
                     white[i] += whiten[t, i, j] * innovation[t, j]
         for c in range(dim):
-            sums, known, which = total[c], listed[c], active[c]
-            here = _forget(kept, is_exact, FAINT * gaps[t], terms, sums, known, which, num[c], before)
+            carry(c, kept, is_exact, FAINT * gaps[t], terms, held)
             for s in range(3):
                 for i in range(dim):
-                    weights[i] = gaps[t] * SIMPSON[s] * (carried[s, t, i, c] if s < 2 else (1.0 if i == c else 0.0))
-                here = _add(weights, terms, monomials[s], nodes[s], values[s], count[s], sums, known, which, here)
-            num[c] = here
-            for j in range(dim):
-                for a in range(here):
-                    shown[j, a] = 0.0
-                for i in range(j + 1):
-                    for a in range(here):
-                        shown[j, a] += whiten[t, j, i] * sums[i, which[a]]
-                for a in range(here):
-                    score[c, which[a]] += shown[j, a] * white[j]
-            matrix = information[c]
-            for a in range(here):
-                for b in range(a + 1):
-                    products[b] = shown[0, a] * shown[0, b]
-                for j in range(1, dim):
-                    for b in range(a + 1):
-                        products[b] += shown[j, a] * shown[j, b]
-                row = matrix[which[a]]
-                for b in range(a + 1):
-                    row[which[b]] += products[b]
+                    weights[s, i] = gaps[t] * SIMPSON[s] * (carried[s, t, i, c] if s < 2 else (1.0 if i == c else 0.0))
+            add_features(c, weights, held)
+            show(c, whiten[t], white, held)
+        end_row(dim, terms, t == len(gaps) - 1, held, information, score)
 
 
 @njit(cache=True, error_model="numpy")
 def joint_drift_sums(places, spreads, carried, gain, whiten, innovation, begins, gaps, basis, degree):
     """The sums of `drift_sums` for polynomials, with what coefficients of different components have in common.
 
-    Coefficients are listed component by component. Returns the lower triangle of the information, and the score.
+    Coefficients are listed component by component. Returns the information, and the score.
     """
     terms, dim = len(basis[0]), places.shape[2]
     size = dim * terms
-    information, score, total = np.zeros((size, size)), np.zeros(size), np.zeros((dim, size))
-    features = np.empty((3, terms)), np.empty(0, np.int64), np.empty(0)
+    information, score, held = np.zeros((1, size, size)), np.zeros((1, size)), slots(1, size, 0, dim)
     found = places, spreads, carried, gain, whiten, innovation, begins, gaps
-    kept, vectors, shown = np.empty((dim, dim)), np.empty((2, dim)), np.empty((dim, size))
-    work = scratch(dim, degree, terms)
-    _add_joint_rows(found, basis, work, features, total, kept, shown, vectors, information, score)
-    return information, score
+    work, kept, white = scratch(dim, degree, terms), np.empty((dim, dim)), np.empty(dim)
+    _add_joint_rows(found, basis, work, kept, white, held, information, score)
+    make_symmetric(information)
+    return information[0], score[0]
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def _add_joint_rows(found, basis, work, features, total, kept, shown, vectors, information, score):
+def _add_joint_rows(found, basis, work, kept, white, held, information, score):
     """The sums of all components together, row by row."""
     places, spreads, carried, gain, whiten, innovation, begins, gaps = found
-    monomials, nodes, values = features
-    terms, dim, size = len(basis[0]), len(kept), len(score)
-    before, white = vectors[0], vectors[1]
+    monomials, change = work[0], held[0][0]
+    terms, dim, size = len(basis[0]), len(kept), score.shape[1]
     for t in range(len(gaps)):
         remaining(carried[0, t], gain[t - 1], begins[t], kept)
-        for k in range(size):
-            for i in range(dim):
-                before[i], total[i, k] = total[i, k], 0.0
-            for i in range(dim):
-                for j in range(dim):
-                    total[i, k] += kept[i, j] * before[j]
+        carry(0, kept, begins[t], 0.0, size, held)
         for s in range(3):
-            list_features(places[s, t], spreads[s, t], basis, work, monomials[s], nodes, values)
+            fill_powers(places[s, t], spreads[s, t], work[1])
+            fill_monomials(work[1], basis, terms, monomials)
             for i in range(dim):
                 for c in range(dim):
                     share = carried[s, t, i, c] if s < 2 else (1.0 if i == c else 0.0)
-                    weight = gaps[t] * SIMPSON[s] * share
-                    for k in range(terms):
-                        total[i, c * terms + k] += weight * monomials[s, k]
+                    weight, row = gaps[t] * SIMPSON[s] * share, change[i, c * terms : (c + 1) * terms]
+                    if weight != 0.0:
+                        for k in range(terms):
+                            row[k] += weight * monomials[k]
         for j in range(dim):
             white[j] = 0.0
-            for k in range(size):
-                shown[j, k] = 0.0
             for i in range(j + 1):
                 white[j] += whiten[t, j, i] * innovation[t, i]
-                for k in range(size):
-                    shown[j, k] += whiten[t, j, i] * total[i, k]
-            for k in range(size):
-                value, row = shown[j, k], information[k]
-                score[k] += value * white[j]
-                for q in range(k + 1):
-                    row[q] += value * shown[j, q]
+        show(0, whiten[t], white, held)
+        end_row(dim, size, t == len(gaps) - 1, held, information, score)
 
 
 @njit(cache=True, error_model="numpy")

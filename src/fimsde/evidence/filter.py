@@ -90,9 +90,7 @@ def predict(series: Series, equation: Equation, *, euler: bool = False) -> Predi
     else:
         found = _run_line(series, equation)
     places, spreads, carried, gain, variance, whiten, innovation, begins, loglik = found
-    inside = np.ones(len(series.y), bool)
-    inside[series.path_starts[1:] - 1] = False
-    gaps = series.dtau[inside]
+    gaps = series.dtau[series.steps]
     return Predictions(places, spreads, carried, gain, variance, whiten, innovation, begins, gaps, loglik)
 
 
@@ -104,16 +102,17 @@ def turn_of(found: Predictions) -> float:
 
 def _run(series: Series, equation: Equation, steps: int, euler: bool) -> tuple[Array, ...]:
     """What the filter finds with so many steps in a gap."""
-    drift = np.ascontiguousarray(equation.drift.T)
+    drift_basis, rate_basis = equation.drift_basis, equation.rate_basis
+    drift, rate = rows_of(drift_basis, equation.drift), rows_of(rate_basis, equation.rate)
     return filter_kernels.filter_paths(
         series.y,
         series.dtau,
         series.path_starts,
-        equation.drift_basis.arrays,
+        drift_basis.arrays,
         drift,
-        equation.drift_basis.slopes(drift),
-        equation.rate_basis.arrays,
-        np.ascontiguousarray(equation.rate.T),
+        drift_basis.slopes(drift),
+        rate_basis.arrays,
+        rate,
         equation.floor,
         equation.noise,
         REACH,
@@ -122,13 +121,19 @@ def _run(series: Series, equation: Equation, steps: int, euler: bool) -> tuple[A
     )
 
 
+def rows_of(basis: Basis, coefficients: Float64[Array, "size dim"]) -> Float64[Array, "dim some"]:
+    """Coefficients as compiled code takes them: a row for each component; no B-splines where all of these are zero."""
+    is_plain = not coefficients[basis.num_terms :].any()
+    return np.ascontiguousarray((coefficients[: basis.num_terms] if is_plain else coefficients).T)
+
+
 def _is_line(series: Series, equation: Equation) -> bool:
     """Whether there is one component, whose law after a gap is wide enough to be bent."""
     if equation.drift_basis.dim > 1:
         return False
     places = series.y[:: max(1, len(series.y) // _SOME)]
     g = np.maximum(equation.rate_basis.field(equation.rate, places), equation.floor)
-    return bool(g.mean() * np.median(series.dtau[series.dtau > 0]) > _NARROW**2)
+    return bool(g.mean() * series.median_gap > _NARROW**2)
 
 
 def _run_line(series: Series, equation: Equation) -> tuple[Array, ...]:
@@ -153,38 +158,35 @@ def _steps(series: Series, equation: Equation) -> int:
     Twice as many steps may move a prediction by a small share of its standard deviation, for nearly all observations.
     """
     slopes = _slopes(series.y[:: max(1, len(series.y) // _SOME)], equation)
-    needed = float(np.quantile(slopes, _NEARLY_ALL) * np.median(series.dtau[series.dtau > 0]) / _STIFF)
+    needed = _nearly_largest(slopes) * series.median_gap / _STIFF
     steps = next((n for n in _STEPS if n >= needed), _STEPS[-1])
-    some, seen = _pairs(series), {}
+    some, seen = series.pairs(_SOME // 2), {}
     while steps < _STEPS[-1]:
         for n in (steps, 2 * steps):
             if n not in seen:
                 seen[n] = _run(some, equation, n, euler=False)
         one, other = seen[steps], seen[2 * steps]
         moved = np.abs(one[_INNOVATION] - other[_INNOVATION]) / np.sqrt(other[_VARIANCE])
-        if not np.quantile(moved.max(axis=1), _NEARLY_ALL) > _SEEN:  # True if it is no number
+        if not _nearly_largest(moved.max(axis=1)) > _SEEN:  # True if it is no number
             break
         steps *= 2
     return steps
 
 
+def _nearly_largest(values: Float64[Array, " some"]) -> float:
+    """The value that nearly all others are below, between two of them in a straight line; no number if one is none."""
+    ordered = np.sort(values)  # numpy's quantile takes ten times as long for so few
+    if np.isnan(ordered[-1]):
+        return float("nan")
+    place = _NEARLY_ALL * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
+
+
 def _slopes(places: Float64[Array, "places dim"], equation: Equation) -> Float64[Array, " places"]:
     """The largest slope of the drift at each place."""
-    basis, step, largest = equation.drift_basis, 0.05, np.zeros(len(places))
-    for j in range(places.shape[1]):
-        ahead, behind = places.copy(), places.copy()
-        ahead[:, j] += step
-        behind[:, j] -= step
-        there, back = (basis.field(equation.drift, x) for x in (ahead, behind))
-        largest = np.maximum(largest, np.abs(there - back).max(axis=1) / (2.0 * step))
-    return largest
-
-
-def _pairs(series: Series) -> Series:
-    """Some pairs of neighbouring observations, spread evenly over the data, each a path of its own."""
-    inside = np.delete(np.arange(len(series.y)), series.path_starts[1:] - 1)
-    first = inside[:: max(1, len(inside) // (_SOME // 2))]
-    both = np.stack([first, first + 1], axis=1).ravel()
-    gaps = series.dtau[both]
-    gaps[1::2] = 0.0
-    return Series(series.y[both], gaps, np.arange(0, len(both) + 1, 2))
+    basis, step, (num, dim) = equation.drift_basis, 0.05, places.shape
+    moves = step * np.concatenate([np.eye(dim), -np.eye(dim)])
+    drift = basis.field(equation.drift, (places + moves[:, None]).reshape(-1, dim)).reshape(2, dim, num, dim)
+    return np.abs(drift[0] - drift[1]).max(axis=(0, 2)) / (2.0 * step)

@@ -127,7 +127,7 @@ def _follow(y, dtau, starts, equation, exact, reach, steps, euler, work, vectors
             row += 1
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _rate_at(x, var, rate, coefficients, floor, work, out):
     """max(E[g(x + e)], floor) for normal e with these variances."""
     field_at(x, var, rate, coefficients, work, out)
@@ -148,7 +148,7 @@ def _euler(state, spread, rate, gap, drift, coefficients, work, small, mean, pre
         predicted[j, j] += gap * rate[j]
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _flow(start, spread, rate, step, drift, coefficients, work, reach, slopes, end, middle):
     """The mean at the end of a step and in its middle, along E[f], by a classical Runge-Kutta step.
 
@@ -173,7 +173,7 @@ def _flow(start, spread, rate, step, drift, coefficients, work, reach, slopes, e
         middle[j] = min(max(inside, -reach), reach)
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _note_middle(middle, spread, half, rate, gap, place, variance):
     """Mean and variances of the state in the middle of a gap of one step."""
     dim = len(middle)
@@ -184,7 +184,7 @@ def _note_middle(middle, spread, half, rate, gap, place, variance):
                 variance[j] += half[j, a] * spread[a, b] * half[j, b]
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _copy(source, target):
     """One small matrix onto another."""
     for i in range(len(source)):
@@ -192,7 +192,7 @@ def _copy(source, target):
             target[i, j] = source[i, j]
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _exponential(gap, matrices, whole, half):
     """exp(J h) and exp(J h / 2) of the Jacobian in the first matrix: a Taylor polynomial of a small part, squared.
 
@@ -246,7 +246,7 @@ def _exponential(gap, matrices, whole, half):
                 whole[i, j] *= ratio**2
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _multiply(a, b, out):
     """The product of two small matrices."""
     dim = len(a)
@@ -257,7 +257,7 @@ def _multiply(a, b, out):
                 out[i, j] += a[i, k] * b[k, j]
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _predict(spread, whole, half, rates, gap, out):
     """E P E' + ∫ e^{J s} g e^{J' s} ds, the integral by Simpson's rule."""
     dim = len(spread)
@@ -273,7 +273,7 @@ def _predict(spread, whole, half, rates, gap, out):
             out[k, j] = total
 
 
-@njit(cache=True, allocates=False, error_model="numpy")
+@njit(cache=True, allocates=False, error_model="numpy", forceinline=True)
 def _update(mean, predicted, noise, innovation, exact, state, spread, gain, inverse, matrices):
     """Take in an observation; returns log N(innovation; 0, predicted + noise).
 

@@ -231,7 +231,7 @@ def _with_constant_rate(equation: Equation, found: Predictions) -> Equation:
 def _on_grids(series: Series, equation: Equation) -> Equation:
     """The same equation in bases with B-splines."""
     dim = series.y.shape[1]
-    gap = float(np.median(series.dtau[series.dtau > 0]))
+    gap = series.median_gap
     finest = float(np.sqrt((equation.noise + _BLURRED * gap * equation.floor / FLOOR).max()))
     drift = Basis(dim, drift_degree(dim), choose_grid(series.y, _MOST_NODES.get(dim, 0), finest))
     rate = Basis(dim, rate_degree(dim), choose_grid(series.y, _MOST_RATE_NODES.get(dim, 0), finest))

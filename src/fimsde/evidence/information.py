@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fimsde.evidence import drift_kernels, variance_kernels
-from fimsde.evidence.filter import Equation, Predictions
+from fimsde.evidence.filter import Equation, Predictions, rows_of
 from fimsde.shapes import Array, Float64
 
 
@@ -99,7 +99,7 @@ def joint_drift_information(
 ) -> tuple[Float64[Array, "dim_size dim_size"], Float64[Array, " dim_size"]]:
     """A and r of the coefficients of all components together, component by component; for polynomials alone."""
     basis = equation.drift_basis
-    lower, score = drift_kernels.joint_drift_sums(
+    matrix, score = drift_kernels.joint_drift_sums(
         found.places,
         found.spreads,
         found.carried,
@@ -111,7 +111,6 @@ def joint_drift_information(
         basis.arrays,
         basis.degree,
     )
-    matrix = lower + np.tril(lower, -1).T
     return matrix, score + matrix @ equation.drift.T.ravel()
 
 
@@ -129,7 +128,7 @@ def innovations_after(
         found.gaps,
         basis.arrays,
         basis.degree,
-        np.ascontiguousarray(change.T),
+        rows_of(basis, change),
     )
 
 
@@ -202,7 +201,8 @@ def variance_information(
         found.gaps,
         basis.arrays,
         basis.degree,
-        np.ascontiguousarray(equation.rate.T),
+        basis.size,
+        rows_of(basis, equation.rate),
         equation.floor,
         equation.noise,
     )

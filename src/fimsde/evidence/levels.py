@@ -90,7 +90,7 @@ def rate_levels(series: Series, inference: Inference, found: Predictions) -> tup
     dim = len(equation.noise)
     if inference.is_coarse or inference.noise_probability < 1 or not (equation.noise > 0).any():
         return (None,) * dim
-    gap = float(np.median(series.dtau[series.dtau > 0]))
+    gap = series.median_gap
     level = np.maximum(mean_rate(equation, found), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = gap * level / equation.noise  # of what a gap adds to the noise

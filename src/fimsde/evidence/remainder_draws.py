@@ -19,11 +19,10 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import logsumexp
 
-from fimsde.evidence import smooth_kernels
 from fimsde.evidence.basis import Basis
-from fimsde.evidence.draws import CoefficientDraws, first_after_smooth, given_size, stand_in
+from fimsde.evidence.draws import CoefficientDraws, first_after_smooth, stand_in
 from fimsde.evidence.hypotheses import Weighed
-from fimsde.evidence.smooth import _LEFT_OUT, LENGTHS
+from fimsde.evidence.smooth import LENGTHS, given_size, kernel_root
 from fimsde.shapes import Array, Float64, Int
 
 _SIZES = (0.1, 0.3, 1.0, 3.0)  # standard deviations of h in natural sizes of the field, all as likely before
@@ -69,7 +68,7 @@ def _kinds(basis: Basis) -> Iterator[_Kind]:
     if basis.grid is not None:
         held = [length for length in LENGTHS if basis.grid.spacing <= length <= _LONGEST]
         for length in held[:_MOST_LENGTHS]:
-            root = smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+            root = kernel_root(basis.grid, length)
             yield _Kind(slice(basis.num_terms, basis.size), root, length)
 
 

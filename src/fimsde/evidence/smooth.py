@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fimsde.distributions import logsumexp
 from fimsde.evidence import smooth_kernels
-from fimsde.evidence.basis import Basis
+from fimsde.evidence.basis import Basis, SplineGrid
 from fimsde.evidence.information import Information
 from fimsde.shapes import Array, Float64
 
@@ -70,7 +72,7 @@ def smooth_posteriors(
         for degree, kept in low.items()
     }
     roots = {
-        length: smooth_kernels.normal_kernel_root(basis.grid.places, length, _LEFT_OUT)
+        length: kernel_root(basis.grid, length)
         for length in {p.length for p in priors if p.length >= basis.grid.spacing}
     }
     for i, prior in enumerate(priors):
@@ -81,6 +83,12 @@ def smooth_posteriors(
             coefficients[i, c, nodes] = process
             coefficients[i, c, low[prior.degree]] = part.mean - part.slopes @ process
     return SmoothPosteriors(evidence, coefficients)
+
+
+@lru_cache(maxsize=16)  # of one or two data sets: weighed several times, and drawn from
+def kernel_root(grid: SplineGrid, length: float) -> Float64[Array, "nodes columns"]:
+    """L with L L' the kernel of this length on the nodes of a grid."""
+    return smooth_kernels.normal_kernel_root(grid.places, length, _LEFT_OUT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +121,32 @@ def _without_polynomial(
 def _process(
     part: _Reduced, root: Float64[Array, "nodes columns"], width: float
 ) -> tuple[float, Float64[Array, " nodes"]]:
-    """Log evidence and posterior mean of the process at the nodes, averaged over sizes.
-
-    In the eigenvectors of the information the posteriors of all sizes are diagonal.
-    """
-    told, vectors = np.linalg.eigh(root.T @ part.matrix @ root)
-    right = vectors.T @ (root.T @ part.right)
-    scale = (np.array(SIZES)[:, None] * width) ** 2
-    spread = scale / (1.0 + scale * np.maximum(told, 0.0))  # (sizes, columns): posterior variances
-    values = 0.5 * (right**2 * spread + np.log(spread / scale)).sum(axis=1)
+    """Log evidence and posterior mean of the process at the nodes, averaged over sizes."""
+    inner, score = root.T @ part.matrix @ root, root.T @ part.right
+    given = [given_size(inner, score, (size * width) ** 2) for size in SIZES]
+    values = np.array([one.evidence for one in given])
     total = float(logsumexp(values))
-    mean = vectors @ (np.exp(values - total) @ (spread * right))
+    mean = np.exp(values - total) @ np.stack([one.mean for one in given])
     return part.constant + total - np.log(len(SIZES)), root @ mean
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSize:
+    """u ~ N(mean, scale (L L')⁻¹), and the log evidence of the size."""
+
+    scale: float
+    mean: Float64[Array, " columns"]
+    root: Float64[Array, "columns columns"]
+    evidence: float
+
+
+def given_size(matrix: Float64[Array, "columns columns"], right: Float64[Array, " columns"], scale: float) -> GivenSize:
+    """The posterior of u ~ N(0, scale) under the log likelihood r' u - u' A u / 2."""
+    total = scale * matrix
+    total[np.diag_indices(len(total))] += 1.0
+    root, failed = dpotrf(total, lower=1, clean=0)
+    if failed:  # rounding: information is never negative
+        told, vectors = np.linalg.eigh(matrix)
+        root = np.linalg.cholesky((vectors * (1.0 + scale * np.maximum(told, 0.0))) @ vectors.T)
+    mean = scale * dpotrs(root, right, lower=1)[0]
+    return GivenSize(scale, mean, root, float(0.5 * right @ mean - np.log(np.diag(root)).sum()))

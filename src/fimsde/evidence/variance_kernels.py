@@ -5,15 +5,16 @@
 import numpy as np
 
 from fimsde.compiler import njit
-from fimsde.evidence.basis_kernels import field_at, scratch
-from fimsde.evidence.drift_kernels import FAINT, SIMPSON, list_features, remaining
+from fimsde.evidence.basis_kernels import dot, scratch
+from fimsde.evidence.drift_kernels import FAINT, SIMPSON, remaining
+from fimsde.evidence.sum_kernels import add_features, carry, end_row, list_features, make_symmetric, show, slots
 
 _ROOT_HALF = 0.5**0.5
 
 
 @njit(cache=True, error_model="numpy")
 def variance_sums(
-    places, spreads, carried, gain, whiten, innovation, begins, gaps, basis, degree, coefficients, floor, noise
+    places, spreads, carried, gain, whiten, innovation, begins, gaps, basis, degree, size, coefficients, floor, noise
 ):
     """Information and score of the coefficients of g and, last, of the noise variance v, for every component.
 
@@ -27,114 +28,75 @@ def variance_sums(
     the lower triangle of P_a and then m_a. Where g is below its floor, the filter has more than g: what the floor adds
     counts as one more function in the information, whose coefficient is one, and its part of the score is given back.
     """
-    terms, dim, size = len(basis[0]), places.shape[2], coefficients.shape[1]
+    terms, dim = len(basis[0]), places.shape[2]
     num_squares = dim * (dim + 1) // 2
     entries, is_exact = num_squares + dim, noise.max() == 0.0
     information, score = np.zeros((dim, size + 2, size + 2)), np.zeros((dim, size + 2))
-    change, is_live = np.zeros((dim, size + 2, entries)), np.zeros((dim, size + 2), np.bool_)
-    features = np.empty((3, terms)), np.empty((3, size), np.int64), np.empty((3, size)), np.empty(3, np.int64)
-    vectors, lists, squares = np.zeros((6, dim)), np.empty((2, entries)), np.empty((3, num_squares))
+    vectors, lists = np.zeros((6, dim)), np.zeros((4, entries))
     matrices = np.empty((dim, dim)), np.zeros((entries, entries)), np.zeros((entries, entries))
-    shown, active = np.empty((entries + 1, size + 2)), np.empty(size + 2, np.int64)
     found = places, spreads, carried, gain, whiten, innovation, begins, gaps
-    rate = basis, coefficients, floor
-    _add_rows(
-        *(found, rate, is_exact, scratch(dim, degree, terms), features, change, is_live, vectors, lists),
-        *(squares, matrices, shown, active, information, score),
-    )
-    added = size + 1
+    rate, held = (basis, coefficients, floor), slots(dim, terms + 2, size - terms, entries)
+    work = scratch(dim, degree, terms)
+    _add_rows(found, rate, is_exact, work, held, vectors, lists, matrices, information, score)
+    make_symmetric(information)
+    order = np.concatenate((np.arange(terms), np.arange(terms + 2, size + 2), np.array([terms])))
+    matrix, right = np.empty((dim, size + 1, size + 1)), np.empty((dim, size + 1))
     for c in range(dim):
-        for k in range(size + 1):
-            score[c, k] += information[c, added, k]
-            for q in range(k):
-                information[c, q, k] = information[c, k, q]
-    return information[:, : size + 1, : size + 1].copy(), score[:, : size + 1].copy()
+        for i in range(size + 1):
+            right[c, i] = score[c, order[i]] + information[c, terms + 1, order[i]]
+            for j in range(size + 1):
+                matrix[c, i, j] = information[c, order[i], order[j]]
+    return matrix, right
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def _add_rows(
-    found,
-    rate,
-    is_exact,
-    work,
-    features,
-    change,
-    is_live,
-    vectors,
-    lists,
-    squares,
-    matrices,
-    shown,
-    active,
-    information,
-    score,
-):
-    """The sums, row by row. Without noise nothing is left of a row in the next one."""
+def _add_rows(found, rate, is_exact, work, held, vectors, lists, matrices, information, score):
+    """The sums, row by row: the noise and what the floor adds stand after the monomials, and before B-splines.
+
+    Without noise nothing is left of a row in the next one.
+    """
     places, spreads, carried, gain, whiten, innovation, begins, gaps = found
     basis, coefficients, floor = rate
-    monomials, nodes, values, count = features
-    white, pull, column, field = vectors[0], vectors[1], vectors[2], vectors[3:6]
-    target, before = lists[0], lists[1]
+    white, pull, column = vectors[0], vectors[1], vectors[2]
+    target, squares = lists[0], lists[1:]
     kept, moves, whitens = matrices
-    terms, dim, size = len(basis[0]), len(kept), coefficients.shape[1]
-    last, added, num_squares = size, size + 1, squares.shape[1]
-    entries = num_squares + dim
-    products = shown[len(shown) - 1]
+    terms, dim, features = len(basis[0]), len(kept), held[8]
+    last, added, fixed = terms, terms + 1, terms + 2
     for t in range(len(gaps)):
-        for s in range(3):
-            count[s] = list_features(places[s, t], spreads[s, t], basis, work, monomials[s], nodes[s], values[s])
-            field_at(places[s, t], spreads[s, t], basis, coefficients, work, field[s])
+        list_features(places, spreads, t, basis, work, fixed, held)
         if not is_exact:
             remaining(carried[0, t], gain[t - 1], begins[t], kept)
             _map_derivatives(kept, pull, moves)
         _map_derivatives(whiten[t], None, whitens)
+        for i in range(dim):  # derivatives are shown as lists like that of `_list_surprises`
+            for e in range(len(whitens)):
+                whitens[i * (i + 1) // 2 + i, e] *= _ROOT_HALF
         _whitened(whiten[t], innovation[t], white)
         _list_surprises(white, target)
         for c in range(dim):
-            for k in range(size + 2):
-                if is_live[c, k]:
-                    is_live[c, k] = _move(moves, is_exact, FAINT * gaps[t], change[c, k], before)
-            _add_noise(carried[0, t], gain[t - 1], begins[t], pull, c, column, change[c, last])
+            change = held[0][c]
+            carry(c, moves, is_exact, FAINT * gaps[t], fixed, held)
+            _add_noise(carried[0, t], gain[t - 1], begins[t], pull, c, column, change, last)
             for s in range(3):
                 for i in range(dim):
                     column[i] = carried[s, t, i, c] if s < 2 else (1.0 if i == c else 0.0)
                 _list_square(gaps[t] * SIMPSON[s], column, squares[s])
-                for k in range(terms):
-                    _add_multiple(monomials[s, k], squares[s], change[c, k])
-                for a in range(count[s]):
-                    is_live[c, nodes[s, a]] = True
-                    _add_multiple(values[s, a], squares[s], change[c, nodes[s, a]])
-                if field[s, c] < floor[c]:
-                    is_live[c, added] = True
-                    _add_multiple(floor[c] - field[s, c], squares[s], change[c, added])
-            for k in range(terms):
-                is_live[c, k] = True
-            is_live[c, last] = True
+                field = dot(coefficients[c], features[s], terms)
+                for k in range(fixed, fixed if coefficients.shape[1] == terms else held[5][0]):
+                    field += coefficients[c, held[2][k] - 2] * features[s, k]
+                if field < floor[c]:
+                    for e in range(len(target)):
+                        change[e, added] += (floor[c] - field) * squares[s, e]
+            add_features(c, squares, held)
             own = c * (c + 1) // 2 + c
-            change[c, last, own] += 1.0  # the noise of this observation itself, for this row only
-            num = 0
-            for k in range(size + 2):
-                if is_live[c, k]:
-                    active[num] = k
-                    _show(dim, whitens, change[c, k], shown, num)
-                    num += 1
-            change[c, last, own] -= 1.0
-            for a in range(num):
-                k = active[a]
-                for b in range(a + 1):
-                    products[b] = shown[0, a] * shown[0, b]
-                for e in range(1, entries):
-                    for b in range(a + 1):
-                        products[b] += shown[e, a] * shown[e, b]
-                for e in range(entries):
-                    score[c, k] += shown[e, a] * target[e]
-                row = information[c, k]
-                for b in range(a + 1):
-                    row[active[b]] += products[b]
+            change[own, last] += 1.0  # the noise of this observation itself, for this row only
+            show(c, whitens, target, held)
+            change[own, last] -= 1.0
         for i in range(dim):
             pull[i] = 0.0
             for j in range(i, dim):
                 pull[i] += whiten[t, j, i] * white[j]
+        end_row(len(target), fixed, t == len(gaps) - 1, held, information, score)
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
@@ -166,26 +128,7 @@ def _map_derivatives(matrix, pull, out):
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def _move(moves, is_exact, faint, change, before):
-    """Take a derivative over an observation and a gap, in place; False if next to nothing is left of it."""
-    most = 0.0
-    for e in range(len(change)):
-        before[e], change[e] = change[e], 0.0
-    if is_exact:
-        return False
-    for e in range(len(change)):
-        for b in range(len(change)):
-            change[e] += moves[e, b] * before[b]
-        most = max(most, abs(change[e]))
-    if most > faint:
-        return True
-    for e in range(len(change)):
-        change[e] = 0.0
-    return False
-
-
-@njit(cache=True, allocates=False, error_model="numpy")
-def _add_noise(carried, gain, begins, pull, c, column, out):
+def _add_noise(carried, gain, begins, pull, c, column, change, last):
     """q q' and -q (S⁻¹ ν)_c with the column q of E K; the first state of a path is its first observation: K is one."""
     dim = len(column)
     for i in range(dim):
@@ -196,11 +139,11 @@ def _add_noise(carried, gain, begins, pull, c, column, out):
     e = 0
     for i in range(dim):
         for j in range(i + 1):
-            out[e] += column[i] * column[j]
+            change[e, last] += column[i] * column[j]
             e += 1
     if not begins:
         for i in range(dim):
-            out[e + i] -= column[i] * pull[c]
+            change[e + i, last] -= column[i] * pull[c]
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
@@ -227,19 +170,6 @@ def _list_surprises(white, out):
 
 
 @njit(cache=True, allocates=False, error_model="numpy")
-def _show(dim, whitens, change, out, place):
-    """A derivative, whitened, as a list like that of `_list_surprises`: one column."""
-    first_mean = dim * (dim + 1) // 2
-    for e in range(first_mean + dim):
-        total = 0.0
-        for b in range(0 if e < first_mean else first_mean, first_mean if e < first_mean else first_mean + dim):
-            total += whitens[e, b] * change[b]
-        out[e, place] = total
-    for i in range(dim):
-        out[i * (i + 1) // 2 + i, place] *= _ROOT_HALF
-
-
-@njit(cache=True, allocates=False, error_model="numpy")
 def _list_square(weight, column, out):
     """The lower triangle of weight e e'."""
     e = 0
@@ -247,10 +177,3 @@ def _list_square(weight, column, out):
         for j in range(i + 1):
             out[e] = weight * column[i] * column[j]
             e += 1
-
-
-@njit(cache=True, allocates=False, error_model="numpy")
-def _add_multiple(factor, values, out):
-    """Add a multiple of the first entries."""
-    for e in range(len(values)):
-        out[e] += factor * values[e]
