@@ -73,7 +73,7 @@ def exercise(table: RandomTable) -> dict[str, str]:
     box = (low - span / 20, high + span / 20)
     start = observations.values[observations.path_starts[:-1]][:3]
     grid = observations.path(int(np.argmax(np.diff(observations.path_starts))))[0][:20]
-    cells = {1: 24, 2: 10, 3: 4}[result.dim]
+    cells = {1: 24, 2: 10, 3: 4}.get(result.dim, 2)
     analyses: dict[str, Callable[[], None]] = {
         "band": lambda: _band(result.band(x, resamples=_RESAMPLES)),
         "fixed_points": lambda: _points(result.fixed_points()),

@@ -153,3 +153,13 @@ def test_nodes_carry_every_b_spline_that_a_point_touches(dim):
     assert finer.spacing < grid.spacing
     assert choose_grid(points, most, 1.01 * grid.spacing).spacing > grid.spacing
     assert choose_grid(points, 2, 0.0) is None
+
+
+@pytest.mark.parametrize("far", [np.nan, np.inf, -np.inf, 1e300])
+def test_places_and_spreads_that_are_no_numbers_touch_no_node(far):
+    """Predictions of an equation that explodes: kernels without checks of bounds must not follow them anywhere."""
+    basis = Basis(1, 1, choose_grid(np.linspace(-1, 1, 50)[:, None], 30, 0.0))
+    assert (basis.features(np.array([[far]]))[0, 2:] == 0).all()
+    spread = basis.features(np.zeros((1, 1)), np.array([[abs(far)]]))[0, 2:]
+    assert np.isfinite(spread).all()
+    assert 0.2 < spread.sum() < 1.001

@@ -22,6 +22,7 @@ _FOURTH = -1.0 / 960.0  # fourth cumulant of three uniform numbers, -3 / 120, ov
 _NARROW = 0.08  # spread in spacings up to which B'' counts as constant; then E[B] is missed by at most 0.005
 _WIDE = 0.22  # spread in spacings from which Edgeworth's series is closer; both miss E[B] by at most 0.003 there
 _WIDEST = 2.0  # spread that is allowed for; more is blurred beyond use
+_FARTHEST = 1e6  # spacings from zero: there are no nodes
 _TAIL = 3.5  # standard deviations that are kept
 MOST_AXES = 3  # that a grid of nodes may have
 _MOST = 16  # B-splines of an axis within 3.5 √(2² + 1/4) spacings
@@ -68,7 +69,11 @@ def fill_axes(x, var, basis, first, widths, values, slopes):
     spacing, lowest = basis[3], basis[4]
     for i in range(len(x)):
         j = MOST_AXES - len(x) + i
-        u, s = x[i] / spacing, min(math.sqrt(var[i]) / spacing, _WIDEST)
+        u, s = x[i] / spacing, math.sqrt(var[i]) / spacing
+        if not abs(u) < _FARTHEST:  # or no number: an equation that explodes leads anywhere
+            u = _FARTHEST
+        if not s < _WIDEST:
+            s = _WIDEST
         if s < _WIDE:
             nearest = math.floor(u + 0.5)
             if s < _NARROW:

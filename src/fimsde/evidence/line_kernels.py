@@ -112,7 +112,10 @@ def _fill_cubic(u, weights, slopes):
 def _moments_at(x, time, lowest, spacing, moved, spread, weights, out):
     """Mean, variance, and slope of the mean after a time, from a place; `time` counts rows of the tables."""
     nodes, rows = moved.shape[1], moved.shape[0]
-    place = min(max((x - lowest) / spacing, 1.0), nodes - 2.0)
+    place = (x - lowest) / spacing
+    if not place > 1.0:  # or no number
+        place = 1.0
+    place = min(place, nodes - 2.0)
     i, k = min(int(place), nodes - 3), min(max(int(time), 1), rows - 3)
     _fill_cubic(place - i, weights[0], weights[1])
     _fill_cubic(time - k, weights[2], weights[3])
@@ -142,7 +145,7 @@ def _expected(x, var, time, lowest, spacing, moved, spread, weights, at, out):
         out[1] += _WEIGHTS[q] * at[1]
         out[2] += _WEIGHTS[q] * at[2]
         square += _WEIGHTS[q] * (at[0] - x) ** 2
-    out[1] += square - (out[0] - x) ** 2
+    out[1] += max(square - (out[0] - x) ** 2, 0.0)
 
 
 @njit(cache=True, error_model="numpy")

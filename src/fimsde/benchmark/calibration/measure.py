@@ -66,7 +66,7 @@ def measure(known: Known, seed: int, method: str = "evidence") -> Measured:
             result = fit(known.observations, method)
         except (FimsdeError, np.linalg.LinAlgError) as error:
             return Measured(failure=f"{type(error).__name__}: {str(error)[:200]}")
-        sde = result.sde
+        sde = result.sde.inner if isinstance(result.sde, CorrelatedSDE) else result.sde
         assert isinstance(sde, PosteriorSDE), "calibration is of the posterior"
         inference, doubts = sde.inference, sde.doubts
         x = known.states[result.inside(known.states)]
