@@ -224,10 +224,9 @@ def test_units_of_the_components_change_nothing_but_the_units():
     """A price in thousands beside a rate: covariances and likelihoods follow exactly, of a nonlinear equation too."""
     obs = fimsde.simulate(_MIXED, np.zeros((1, 2)), 0.2 * np.arange(300), substeps=10, seed=4).observations()
     unit, zero = np.array([-3e4, 2e-3]), np.array([5e4, 1.0])
+    size = np.abs(unit)
     other = FunctionSDE(
-        2,
-        lambda y: unit * _MIXED.drift((y - zero) / unit),
-        lambda y: np.abs(unit) * _MIXED.diffusion((y - zero) / unit),
+        2, lambda y: unit * _MIXED.drift((y - zero) / unit), lambda y: size * _MIXED.diffusion((y - zero) / unit)
     )
     moved = fimsde.read(obs.values * unit + zero, dt=0.2)
     for noise in (np.zeros(2), np.array([0.05, 0.1])):

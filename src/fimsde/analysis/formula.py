@@ -42,8 +42,8 @@ def text(equation: Written, *, errors: bool = False) -> str:
         lines.append(f"d{in_text(name)} = ({drift}) dt + sqrt({g}) dW{number}")
     for k, (i, j) in pairs(equation):
         p = _correlations(equation)
-        number = partial(plain_number, digits=digits_of(p, k))
-        rho = bare(_sum(terms(p, k), factors, number, sizes=sizes_of(p, k) if errors else None))
+        written = partial(plain_number, digits=digits_of(p, k))
+        rho = bare(_sum(terms(p, k), factors, written, sizes=sizes_of(p, k) if errors else None))
         lines.append(f"dW{i + 1} dW{j + 1} = ({rho}) dt")
     return "\n".join(lines)
 

@@ -189,7 +189,7 @@ class _Midpoint:
     def march(self, x: Array, length: Array, noise: Array) -> tuple[Array, Array] | None:
         table = self.sde
         if isinstance(table, CorrelatedSDE):
-            table, noise = table.inner, noise @ noise_factor(table.rho).T
+            table, noise = table.inner, noise @ noise_factor(table.rho).T  # type: ignore[attr-defined]  # of the old one
         return table.march(x, length, noise, 0.5 * self.dt) if isinstance(table, TabulatedSDE) else None
 
 
