@@ -67,8 +67,8 @@ def test_p_values_of_a_right_equation_are_not_too_small_and_not_all_one(right):
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_every_way_to_be_wrong_is_named(row):
     """At the largest strength; the rates are measured by `fimsde bench verdicts`."""
-    obs = row.make(row.strengths[2], 77)
-    checks = fimsde.estimate(obs).check()
+    result = fimsde.estimate(row.make(row.strengths[2], 77))
+    checks = (result.with_correlation(np.eye(result.dim)) if "correlated" in row.name else result).check()
     assert checks.status == "bad"
     assert {v.name for v in checks.causes} & set(row.verdicts), checks.summary
     named = next(v for v in checks.causes if v.name in row.verdicts)
@@ -90,7 +90,7 @@ def test_the_period_the_time_and_the_correlation_are_right():
     season = fimsde.estimate(fimsde.read(x, dt=0.05)).check()["season"]
     assert season.number == pytest.approx(7, rel=0.02)
     correlated = next(row for row in ROWS if row.name.startswith("noise correlated"))
-    found = fimsde.estimate(correlated.make(-0.6, 5)).check()["correlated noise"]
+    found = fimsde.estimate(correlated.make(-0.6, 5)).with_correlation(np.eye(2)).check()["correlated noise"]
     assert found.number == pytest.approx(-0.6, abs=0.05)
     assert "with_correlation" in found.next_step
 
@@ -107,10 +107,17 @@ def test_the_time_of_a_change_is_right():
 def test_a_correlation_that_is_carried_is_no_finding_any_more():
     row = next(row for row in ROWS if row.name.startswith("noise correlated"))
     result = fimsde.estimate(row.make(0.8, 6))
-    assert result.check()["correlated noise"].status == "bad"
-    rho = result.check()["correlated noise"].number
-    carried = result.with_correlation(np.array([[1.0, rho], [rho, 1.0]])).check()["correlated noise"]
-    assert carried.status == "good"
+    without = result.with_correlation(np.eye(2)).check()["correlated noise"]
+    assert without.status == "bad"
+    rho = without.number
+    for carried in (result, result.with_correlation(np.array([[1.0, rho], [rho, 1.0]]))):
+        found = carried.check()["correlated noise"]
+        assert found.status == "good"
+        assert found.number == pytest.approx(0.8, abs=0.05)
+        assert "carries it" in carried.check().summary
+    wrong = result.with_correlation(np.array([[1.0, 0.2], [0.2, 1.0]])).check()["correlated noise"]
+    assert wrong.status == "bad"
+    assert "not 0.20" in wrong.sentence
 
 
 def test_the_rate_and_the_size_of_jumps_are_right():

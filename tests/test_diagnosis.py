@@ -1,5 +1,7 @@
 """The statistics behind verdicts: their laws if nothing is wrong, and that they see what they are for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,14 +9,16 @@ from scipy import stats
 import fimsde
 from fimsde.analysis.check import check
 from fimsde.analysis.diagnosis import fit, paths, predictive, tails, time
-from fimsde.analysis.diagnosis.case import make_case, without_memory
+from fimsde.analysis.diagnosis.case import make_case, tabulated_draws, without_memory
 from fimsde.analysis.diagnosis.causes import folded
 from fimsde.analysis.diagnosis.season import _Clock
 from fimsde.analysis.diagnosis.sizes import find_sizes, unexplained
 from fimsde.analysis.diagnosis.verdict import Verdict, chance
+from fimsde.analysis.draws import SeparateDraws
 from fimsde.analysis.replay import replay_on
 from fimsde.benchmark.verdicts.wrong import ROWS
-from fimsde.equations.sde import FunctionSDE
+from fimsde.equations.sde import FunctionSDE, fields
+from fimsde.filter.kalman import tabulated
 from fimsde.filter.noise import fit_noise
 from problems import OrnsteinUhlenbeck
 
@@ -173,6 +177,36 @@ def test_noise_that_is_known_is_not_fitted_again():
     result = fimsde.estimate(noisy)
     assert result.noise_std.tolist() == result.sde.noise_std.tolist()
     assert result.check()["measurement noise"].number == pytest.approx(float(result.noise_std[0]))
+
+
+def test_an_equation_that_is_known_roughly_is_not_blamed_where_its_draws_are_like_the_data():
+    """A mean that is off by what it is uncertain by: simulations of it alone reach no state that the data have."""
+    obs, off = observe(num=400, seed=11), FunctionSDE(1, lambda x: -(x - 6.0), np.ones_like)
+    near = [FunctionSDE(1, lambda x, c=c: -(x - c), np.ones_like) for c in np.linspace(-2, 2, 20)]
+    drawn = SeparateDraws(near)
+
+    def verdict(draws):
+        table = tabulated(off, obs, often=True)
+        inside = lambda x: np.ones(len(x), bool)  # noqa: E731
+        case = make_case(table, obs, inside, 0, np.zeros(1), draws)
+        wide = replace(case.played, values=np.clip(case.played.values, *obs.box(0.1)))  # that leave no table
+        vars(case)["played"] = wide
+        return predictive.simulated_like_observed(case)
+
+    assert verdict(None).status != "good"
+    assert verdict(lambda: drawn).status == "good"
+
+
+def test_tables_of_draws_are_the_draws():
+    obs = observe(num=600, seed=12)
+    result = fimsde.estimate(obs)
+    table = tabulated(result.sde, obs, often=True)
+    draws = result.posterior(20).draws
+    tables = tabulated_draws(draws, table)
+    x = obs.values[::20]
+    for k in (0, 7, 19):
+        for own, other in zip(fields(draws[k], x), tables[k].fields(x), strict=True):
+            np.testing.assert_allclose(other, own, rtol=0.02, atol=0.02 * np.abs(own).max())
 
 
 def test_draws_of_a_posterior_take_turns_in_replays():

@@ -218,3 +218,25 @@ def test_a_filter_follows_chaos_through_noise():
     noise = 0.5 * np.random.default_rng(6).standard_normal(paths.shape)
     found = innovations(lorenz, fimsde.read(paths + noise, dt=0.05), np.full(3, 0.5))
     assert np.mean(found.values**2) == pytest.approx(1.0, abs=5 * np.sqrt(2 / found.values.size) + 0.02)
+
+
+def test_units_of_the_components_change_nothing_but_the_units():
+    """A price in thousands beside a rate: covariances and likelihoods follow exactly, of a nonlinear equation too."""
+    obs = fimsde.simulate(_MIXED, np.zeros((1, 2)), 0.2 * np.arange(300), substeps=10, seed=4).observations()
+    unit, zero = np.array([-3e4, 2e-3]), np.array([5e4, 1.0])
+    size = np.abs(unit)
+    other = FunctionSDE(
+        2, lambda y: unit * _MIXED.drift((y - zero) / unit), lambda y: size * _MIXED.diffusion((y - zero) / unit)
+    )
+    moved = fimsde.read(obs.values * unit + zero, dt=0.2)
+    for noise in (np.zeros(2), np.array([0.05, 0.1])):
+        one, two = innovations(_MIXED, obs, noise), innovations(other, moved, noise * size)
+        np.testing.assert_allclose(two.likelihood, one.likelihood - np.log(size).sum(), atol=1e-6)
+        np.testing.assert_allclose(np.abs(two.values), np.abs(one.values), atol=1e-5)
+
+
+_MIXED = FunctionSDE(
+    2,
+    lambda x: np.stack([x[:, 0] - x[:, 0] ** 3 - x[:, 1], 0.8 * x[:, 0] - 1.2 * x[:, 1]], axis=1),
+    lambda x: np.stack([0.4 * np.sqrt(1 + 0.3 * x[:, 0] ** 2), np.full(len(x), 0.3)], axis=1),
+)

@@ -12,6 +12,7 @@ from fimsde.analysis.diagnosis import correlated, data, fit, order, paths, predi
 from fimsde.analysis.diagnosis.case import Inside, make_case
 from fimsde.analysis.diagnosis.causes import folded
 from fimsde.analysis.diagnosis.verdict import FALSE_ALARM, Checks, Status, Verdict
+from fimsde.analysis.draws import Draws
 from fimsde.analysis.residuals import residuals
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
@@ -33,7 +34,7 @@ def check(
     progress: Callable[[str], None] | None = None,
     *,
     noise_std: Float64[Array, " dim"] | None = None,
-    draws: Sequence[SDE] = (),
+    draws: Callable[[], Draws] | None = None,
 ) -> Checks:
     """Look at the data, at the class of equations and at the fit.
 
@@ -45,7 +46,7 @@ def check(
         progress: Called with a few words after every part, `NUM_STEPS` times.
         noise_std: Standard deviation of the measurement noise, if the method that gave the equation knows it; fitted
             otherwise.
-        draws: Equations drawn from the posterior, for the simulations that are compared with the data.
+        draws: Gives equations drawn from the posterior, for the simulations that decide whether data are like these.
     """
     if observations.num_transitions < FEWEST:
         raise ConfigError(

@@ -163,7 +163,7 @@ def _correlated(result: Result, rho: Float64[Array, "dim dim"], names: tuple[str
     parts = []
     for i, j in np.argwhere(np.triu(rho, 1)).tolist():
         ends = "" if drawn is None or np.ptp(drawn[:, i, j]) == 0 else interval_in_words(interval_of(drawn[:, i, j]))
-        parts.append(f"{plain_number(round(rho[i, j], 3), 2)}{ends} between {names[i]} and {names[j]}")
+        parts.append(f"{plain_number(round(float(rho[i, j]), 3))}{ends} between {names[i]} and {names[j]}")
     return f"noise that is correlated: {', '.join(parts)}"
 
 

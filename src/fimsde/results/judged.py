@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fimsde  # the answer is made of all analyses, above: found by its table of names
+from fimsde.analysis.draws import Draws
 from fimsde.analysis.equation import Equation
+from fimsde.analysis.replay import REPLICATES
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
+from fimsde.results.posterior import Method
 from fimsde.shapes import Array, Bool, Float, Float64
 
 if TYPE_CHECKING:
@@ -50,6 +53,13 @@ class Judged:
 
     @abstractmethod
     def _data(self, purpose: str) -> Observations: ...
+
+    @property
+    @abstractmethod
+    def has_posterior(self) -> bool: ...
+
+    @abstractmethod
+    def _draws(self, method: Method, num: int, seed: int) -> Draws: ...
 
     @cached_property
     def noise_std(self) -> Float64[Array, " dim"]:
@@ -89,7 +99,9 @@ class Judged:
         from fimsde.analysis import check  # scipy's statistics take a while to import
 
         known = self._known_noise()
-        return check.check(self.sde, self._data("check"), self.inside, seed, progress, noise_std=known)
+        draws = (lambda: self._draws("posterior", REPLICATES, 0)) if self.has_posterior else None
+        data = self._data("check")
+        return check.check(self.sde, data, self.inside, seed, progress, noise_std=known, draws=draws)
 
     def _known_noise(self) -> Float64[Array, " dim"] | None:
         """The noise beside which the equation was estimated; None if the method knows none."""

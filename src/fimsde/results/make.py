@@ -147,10 +147,10 @@ def fit(observations: Observations, method: str, *, seed: int = 0) -> Result:
     from fimsde.methods import find_method  # needs torch
 
     found = find_method(method)
-    sde, again = found.fit(observations, seed), found.fit
-    if isinstance(sde, PosteriorSDE):
-        again = partial(estimated_again, sde)
-        sde = carrying_correlation(sde, observations)
+    fitted = found.fit(observations, seed)
+    sde, again = fitted, found.fit
+    if isinstance(fitted, PosteriorSDE):
+        sde, again = carrying_correlation(fitted, observations), partial(estimated_again, fitted)
     names, unit = observations.names, observations.time_unit
     return Result(sde, names, unit, observations, found.title, again, recipe=(method, seed))
 

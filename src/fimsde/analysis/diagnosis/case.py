@@ -1,6 +1,6 @@
 """The case: an equation, its data, and what a filter makes of them. All verdicts look at one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,9 +9,11 @@ from scipy import linalg
 from scipy.spatial import cKDTree
 
 from fimsde.analysis.diagnosis.sizes import Sizes, find_sizes
+from fimsde.analysis.draws import CorrelatedDraws, Draws
 from fimsde.analysis.replay import Replay, beginning, replay_on
+from fimsde.data.grid import regular_grid
 from fimsde.data.observations import Observations
-from fimsde.equations.sde import SDE, correlated_noise, fields
+from fimsde.equations.sde import SDE, CorrelatedSDE, correlated_noise, fields
 from fimsde.filter.correlation import without_correlation
 from fimsde.filter.flow import Flow
 from fimsde.filter.kalman import Innovations, flow_around, run_filter, step_rows
@@ -31,6 +33,8 @@ _MANY = (
     2000  # steps from which the linearised equation is read at the nearest of them; by hand: a tenth of a spread off
 )
 _PAST = 5  # innovations by which one is predicted; by hand
+_DRAWN_NODES = (401, 41, 13)  # per axis of tables of draws, by dimension; by hand: rougher than draws are apart
+_OUTSIDE = 0.02  # share of simulated states outside the table; by hand: bounds seconds
 REPLICATES = 20  # data sets drawn from the equation: those that are shown beside the data
 
 Inside = Callable[[Float64[Array, "queries dim"]], Bool[Array, " queries"]]
@@ -49,7 +53,8 @@ class Case:
         exact: Components whose steps the drift explains up to a trifle: there is nothing to judge, and their
             innovations count as zero.
         sizes: By how much innovations are larger than expected, as far as the state explains it.
-        draws: Equations from the posterior, from which replicates are simulated; the equation itself if there are none.
+        draws: Equations from the posterior, from which further replicates are simulated; asked for where these are
+            needed. None: the equation itself.
     """
 
     sde: SDE
@@ -59,7 +64,7 @@ class Case:
     seed: int
     exact: tuple[int, ...]
     sizes: Sizes
-    draws: Sequence[SDE] = ()
+    draws: Callable[[], Draws] | None = None
 
     @property
     def found(self) -> Innovations:
@@ -77,11 +82,25 @@ class Case:
         return self.replayed(0)
 
     def replayed(self, batch: int) -> Replay:
-        """The same with other random numbers, for every number of a batch."""
+        """The same with other random numbers, for every number of a batch; the second one is of drawn equations."""
         seed, obs = self.seed + 1000 * batch, without_pauses(self.observations)
         if not isinstance(without_correlation(self.sde), TabulatedSDE):  # every step takes a while
             obs = beginning(obs, _SLOW, obs.num_points)
-        return replay_on(self.draws or self.sde, obs, self.noise.std, REPLICATES, seed)
+        drawn = self.drawn_equations if batch == 1 else ()
+        return replay_on(drawn or self.sde, obs, self.noise.std, REPLICATES, seed)
+
+    @cached_property
+    def drawn_equations(self) -> tuple[SDE, ...]:
+        """Draws of the posterior, from tables.
+
+        None where simulations leave the table: steps outside are slow, and one equation tells as much about them.
+        """
+        table = without_correlation(self.sde)
+        if self.draws is None or not isinstance(table, TabulatedSDE):
+            return ()
+        if self.played.outside(table.low, table.high) > _OUTSIDE:
+            return ()
+        return tabulated_draws(self.draws(), table)
 
     @cached_property
     def redrawn(self) -> tuple[Innovations, ...]:
@@ -144,6 +163,21 @@ class Case:
                 x = euler_step(x, drift, diffusion * self.noise.scale, length, kicks)
         y = x + found.noise_std * rng.standard_normal(x.shape)
         return np.nan_to_num(y - ahead, posinf=0.0, neginf=0.0)
+
+
+def tabulated_draws(draws: Draws, table: TabulatedSDE) -> tuple[SDE, ...]:
+    """Each draw from a table of its own, wider than that of the mean and rougher; correlations stay beside it."""
+    dim, beyond = table.dim, 0.5 * (table.high - table.low)
+    low, high = table.low - beyond, table.high + beyond
+    num = _DRAWN_NODES[dim - 1]
+    drift, diffusion = draws.fields(regular_grid(low, high, num))
+    found: list[SDE] = []
+    for k, both in enumerate(np.concatenate([drift, diffusion], axis=2)):
+        own = replace(
+            table, sde=without_correlation(draws[k]), low=low, high=high, values=both.reshape(*(num,) * dim, -1)
+        )
+        found.append(CorrelatedSDE(own, draws.rho[k]) if isinstance(draws, CorrelatedDraws) else own)
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +258,7 @@ def make_case(
     inside: Inside,
     seed: int,
     noise_std: Float64[Array, " dim"] | None = None,
-    draws: Sequence[SDE] = (),
+    draws: Callable[[], Draws] | None = None,
 ) -> Case:
     """Filter with the noise, which is fitted unless it is known."""
     noise = fit_noise(sde, observations, known=noise_std)

@@ -3,9 +3,10 @@
 T_i = max_k abs(s_ik - median_k) / spread_k, both over the other data sets;  p = (1 + #{T_i >= T_0}) / (1 + replicates)
 
 for the data (i = 0) and replicates of the equation: a Monte Carlo test, exact whatever the laws of the statistics s_k,
-and over all of them at once. The spread is the one on the side of s_ik. Replicates come from draws of the posterior
-where there are some, so that an equation known roughly is not blamed for it. More of them are simulated as long as the
-data are the most extreme of all (Besag and Clifford 1991), up to as many as a verdict needs.
+and over all of them at once. The spread is the one on the side of s_ik. Replicates come from the equation first. More
+of them are simulated as long as the data are the most extreme of all (Besag and Clifford 1991), up to as many as a
+verdict needs; the next ones come from draws of the posterior, where there are some, so that an equation known roughly
+is not blamed for it.
 """
 
 from collections.abc import Iterator

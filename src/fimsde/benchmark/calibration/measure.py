@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from fimsde.analysis.band import Band
 from fimsde.benchmark.calibration.data import Known
-from fimsde.equations.sde import SDE
+from fimsde.equations.sde import SDE, CorrelatedSDE
 from fimsde.errors import FimsdeError
 from fimsde.evidence.estimate import PosteriorSDE
 from fimsde.evidence.spread import spread_of, traits_of
