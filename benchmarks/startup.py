@@ -29,6 +29,7 @@ COMMANDS = {  # what is measured, and how many seconds it should take at most on
     "a misspelt column": ([*PROGRAM, "estimate", "five.csv", "--time", "tt"], 0.7),
     "estimate 5000 rows, no report": ([*PROGRAM, "estimate", "five.csv", "--out", "out", "--no-report"], 2.0),
     "estimate 5000 rows, report": ([*PROGRAM, "estimate", "five.csv", "--out", "out"], 5.0),
+    "the same of two components": ([*PROGRAM, "estimate", "plane.csv", "--out", "out"], 5.0),
 }
 MILLION = {"estimate 1 000 000 rows, report": ([*PROGRAM, "estimate", "million.csv", "--out", "out"], 40.0)}
 
@@ -42,6 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_table(folder / "five.csv", 5000)
+        write_table(folder / "plane.csv", 5000, flow=True)
         first = one_round(folder, COMMANDS, compiled=False)
         rounds = [one_round(folder, COMMANDS, compiled=True) for _ in range(options.rounds)]
         if options.million:
@@ -85,12 +87,20 @@ def measure(command: list[str], folder: Path, environment: dict[str, str]) -> tu
     return used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 1024
 
 
-def write_table(file: Path, rows: int) -> None:
-    """A double well as a CSV."""
+def write_table(file: Path, rows: int, *, flow: bool = False) -> None:
+    """A double well as a CSV, or a limit cycle of two components."""
     well = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
-    paths = simulate(well, np.ones((1, 1)), 0.02 * np.arange(rows), seed=1)
-    lines = zip(paths.times[0].tolist(), paths.values[0, :, 0].tolist(), strict=True)
-    file.write_text("t,x\n" + "".join(f"{t:.2f},{x:.8f}\n" for t, x in lines))
+    cycle = FunctionSDE(2, turning, lambda x: np.full_like(x, 0.3))
+    sde = cycle if flow else well
+    paths = simulate(sde, np.ones((1, sde.dim)), 0.02 * np.arange(rows), seed=1)
+    lines = zip(paths.times[0].tolist(), paths.values[0].tolist(), strict=True)
+    cells = (f"{t:.2f}," + ",".join(f"{v:.8f}" for v in state) for t, state in lines)
+    file.write_text("t," + ",".join("xy"[: sde.dim]) + "\n" + "\n".join(cells) + "\n")
+
+
+def turning(x: np.ndarray) -> np.ndarray:
+    """Towards the unit circle, and around it."""
+    return x * (1 - (x**2).sum(axis=-1, keepdims=True)) + 2 * np.stack([-x[..., 1], x[..., 0]], axis=-1)
 
 
 if __name__ == "__main__":

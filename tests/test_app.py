@@ -324,6 +324,15 @@ def _wait_until_healthy(address):
             time.sleep(0.5)
 
 
+def arrived(file, seconds=60):
+    """What a browser has downloaded: it renames the file when it is complete."""
+    deadline = time.monotonic() + seconds
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file.name} was not downloaded"
+        time.sleep(0.2)
+    return file.read_bytes()
+
+
 def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path):
     """The whole app as a user meets it, with every address but this machine's unreachable, and a name that is HTML
     shown as text."""
@@ -352,6 +361,12 @@ def test_a_table_is_dropped_and_the_report_appears_in_a_browser(server, tmp_path
         ):
             tab.click(name, "[role=tab]")
         tab.wait_for_text("fimsde estimate data.csv --time t")
+        tab.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path / "down"))
+        tab.click("Download the report")
+        tab.click("Download everything")
+        assert arrived(tmp_path / "down" / "report.html").startswith(b"<!DOCTYPE html>")
+        with zipfile.ZipFile(io.BytesIO(arrived(tmp_path / "down" / "result.zip"))) as packed:
+            assert {f"result/{name}" for name in ("report.html", "result.json", "fields.csv")} <= set(packed.namelist())
         assert tab.run(f"[...document.querySelectorAll('{page} img')].filter(i => i.naturalWidth > 0).length") >= 5
         tab.click("Fields", "[role=tab]")
         for width, shown, hidden in ((1400, "wide", "narrow"), (390, "narrow", "wide")):

@@ -208,10 +208,10 @@ def test_a_figure_is_drawn_once_and_its_panels_stand_below_each_other_for_a_phon
     assert any(np.array_equal(place, last) for place in places)
 
 
-@pytest.mark.parametrize(("dim", "kind"), [(1, "fields"), (2, "fields"), (2, "density"), (3, "fields")])
+@pytest.mark.parametrize(("dim", "kind"), [(1, "fields"), (2, "fields"), (2, "density"), (2, "paths"), (3, "fields")])
 def test_labels_and_bars_of_colours_stay_in_the_cell_of_their_panel(dim, kind):
     figure = plot(linear(dim, names=["a long name of a column (µmol / l)", "speed (m/s)", "z"][:dim]), kind, bands=FEW)
-    to_png(figure)
+    to_pictures(figure)
     cells, height = figure.get_layout_engine().cells, figure.get_figheight()
     panels = panels_of(figure)
     assert {cell_of(axes)[1] for axes in panels} == {0, 1}
@@ -226,6 +226,20 @@ def test_labels_and_bars_of_colours_stay_in_the_cell_of_their_panel(dim, kind):
         assert axes.get_position().width * figure.get_figwidth() > 1.0
     for legend in figure.legends:
         assert legend.get_window_extent().y1 / figure.dpi < height - cells.rows[-1] + 0.02
+
+
+def test_a_panel_had_more_ticks_after_it_was_measured_than_before():
+    """Their labels were wider, and that of the axis stood in the next panel."""
+    for height in np.linspace(2.0, 7.0, 11):
+        figure = style.new_figure(height)
+        for axes in figure.subplots(2, 2).flat:
+            axes.plot([0, 1], [-1.3, 1.3])
+            axes.set(xlabel="time", ylabel="state")
+        to_png(figure, dpi=60)
+        cells = figure.get_layout_engine().cells
+        for axes in panels_of(figure):
+            box = axes.get_tightbbox(for_layout_only=True).get_points() / figure.dpi
+            assert box[0, 0] > cells.columns[cell_of(axes)[1]], height
 
 
 def _belongs(bar, axes):

@@ -13,12 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
+from matplotlib.ticker import AutoLocator
 from matplotlib.transforms import Bbox
 
 from fimsde.shapes import Array, Float64
 
 _PAD = 0.05  # inches around panels, legends and headings; by hand: neighbours do not touch
 _BAR = 0.1, 0.07  # inches: width of a bar of colours, and its distance from the panel; by hand
+_MOST_TICKS = 9  # of an axis; those of matplotlib
 _LEAST = 0.3  # inches that a panel keeps, however long its labels are; by hand
 
 
@@ -49,6 +51,7 @@ class GridLayout(LayoutEngine):
         around = np.zeros((4, *_shape(panels)))  # left, right, below, above: inches
         for axes in panels:
             _to_first_place(axes, bars.get(axes), fig)
+            _keep_ticks(*(part for part in (axes, bars.get(axes)) if part is not None))
         for axes in panels:
             around[(slice(None), *cell_of(axes))] = _around(axes, bars.get(axes), renderer, fig.dpi)
         foot = sum(_height(legend, renderer, fig.dpi) for legend in fig.legends)
@@ -89,12 +92,20 @@ def _shape(panels: Sequence[Axes]) -> tuple[int, int]:
 
 
 def _to_first_place(axes: Axes, bar: Axes | None, figure: Figure) -> None:
-    """Where labels are measured: the number of ticks depends a little on the size of a panel."""
+    """Where labels are measured."""
     spec = axes.get_subplotspec()
     assert spec is not None, "panels are in a grid"
     box, (width, height) = spec.get_position(figure), figure.get_size_inches()
     room = 0.0 if bar is None else sum(_BAR) + 0.5
     _place(axes, bar, box.x0 * width, box.y0 * height, box.width * width - room, box.height * height, figure)
+
+
+def _keep_ticks(*parts: Axes) -> None:
+    """As many ticks as now: what is measured must not change with the size that follows from it."""
+    for axis in (axis for part in parts for axis in (part.xaxis, part.yaxis)):
+        locator = axis.get_major_locator()
+        if isinstance(locator, AutoLocator):
+            locator.set_params(nbins=int(np.clip(axis.get_tick_space(), 1, _MOST_TICKS)))
 
 
 def _place(axes: Axes, bar: Axes | None, x: float, y: float, width: float, height: float, figure: Figure) -> None:
