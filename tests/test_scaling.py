@@ -375,7 +375,7 @@ def test_the_arm_in_the_repository_reads_an_equation():
     for k in range(1, 5000):
         x[k] = decay * x[k - 1] + noise[k]
     observations = fimsde.read(x[:, None], dt=gap)
-    result = fimsde.estimate(as_trained(observations), paper_arm.WEIGHTS / "paper-0.4m-streaming")
+    result = fimsde.estimate(as_trained(observations), paper_arm.WEIGHTS / "paper-0.4m-streaming-constant")
     at = np.linspace(-0.9, 0.9, 19)[:, None]  # within two standard deviations, 1/2 each
     assert float(((result.drift(at) + 2 * at) ** 2).mean()) < 0.5 * float(((2 * at) ** 2).mean())
     np.testing.assert_allclose(result.diffusion(at), 1.0, atol=0.5)
