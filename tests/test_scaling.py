@@ -207,9 +207,10 @@ def test_the_held_loss_has_the_gradient_of_training(reached):
     config = TrainConfig.preset("paper-0.4m")
     dims = torch.tensor([[True, True, False]])
     truth, u = torch.ones(1, 4, 3).double(), torch.full((1, 4), 0.3).double().requires_grad_()
-    miss = (reached * np.exp(0.3) / 2) ** 0.5  # the mean over components of two squares is the square of this
+    miss = (reached * np.exp(0.3) / 2) ** 0.5  # of drift and diffusion: together their squares, weighted, are `reached`
     drift, diffusion = ((truth + miss).requires_grad_() for _ in range(2))
-    batch = Batch(None, truth, truth, truth, torch.ones(1, 4, dtype=torch.bool), dims)
+    every = torch.ones(1, 4, dtype=torch.bool)
+    batch = Batch(Tokens(truth, truth, truth[..., 0], every), truth, truth, truth, every, dims)
     held = judging._held_losses(drift, diffusion, u, batch).sum()
     loss = supervised_loss(drift, diffusion, u, truth, truth, dims, "authors", config.location_clip).total
     for a, b in zip(*(torch.autograd.grad(f, (drift, diffusion, u)) for f in (held, loss)), strict=True):

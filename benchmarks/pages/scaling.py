@@ -17,6 +17,7 @@ from pages.paths import CONTEXT_SIZES
 from pages.stored import SETTINGS, SYSTEMS, Stored, geometric_mean
 
 NOTHING = "Nothing is stored yet."
+REPETITIONS = 5  # of the paper
 SMALLEST = "fim-5M-30k"  # of the paper's models
 SMALLEST_MMD = 1e-4  # discrepancies below are noise of the simulated paths, and may be negative
 TASK_MEASURES = {"drift_mse": "drift", "diffusion_mse": "diffusion", "mmd": "paths (MMD)"}
@@ -49,8 +50,8 @@ def canonical(stored: Stored) -> str:
 
 
 def discrepancies(stored: Stored) -> str:
-    """MMD of arms, five repetitions, beside the paper's smallest model; bold where an arm is not worse."""
-    found = {(c.method, c.system, c.setting): c for c in stored.cells("ablation") if c.measure == "mmd"}
+    """MMD of arms with five repetitions, beside the paper's smallest model; bold where an arm is not worse."""
+    found = {(c.method, c.system, c.setting): c for c in _of_paths(stored)}
     rows = []
     for method, title in {c.method: c.title for c in found.values()}.items():
         for system, name in SYSTEMS.items():
@@ -97,14 +98,31 @@ def _factor(logs: Sequence[float]) -> str:
 
 def cells_met(stored: Stored) -> str:
     """How many cells of the best arm are not worse than the paper's smallest model: the largest count of an arm."""
-    found = [c for c in stored.cells("ablation") if c.measure == "mmd"]
+    found = _of_paths(stored)
     counts = [sum(_is_met(c, SMALLEST) for c in found if c.method == method) for method in {c.method for c in found}]
     return f"{max(counts, default=0)} of {len(SYSTEMS) * len(SETTINGS)}"
 
 
+def _of_paths(stored: Stored) -> list[Cell]:
+    """Discrepancies of the arms that have as many repetitions as the paper in every cell."""
+    found = [c for c in stored.cells("ablation") if c.measure == "mmd" and c.runs >= REPETITIONS]
+    whole = [m for m in {c.method for c in found} if sum(c.method == m for c in found) == len(SYSTEMS) * len(SETTINGS)]
+    return [c for c in found if c.method in whole]
+
+
 def repetitions(stored: Stored) -> str:
     """Data sets per cell of the arms' table of paths."""
-    return _runs([c for c in stored.cells("ablation") if c.measure == "mmd"])
+    return _runs(_of_paths(stored))
+
+
+def degree_repetitions(stored: Stored, measure: str = "drift_mse") -> str:
+    """Data sets per cell of the arm whose prior has degree 4."""
+    return _runs([c for c in stored.cells("ablation") if c.measure == measure and f"-{DEGREE}-" in c.method])
+
+
+def degree_path_repetitions(stored: Stored) -> str:
+    """The same for its paths."""
+    return degree_repetitions(stored, "mmd")
 
 
 def context_repetitions(stored: Stored) -> str:
@@ -270,6 +288,8 @@ NUMBERS = {
     "arm-context-repetitions": context_repetitions,
     "arm-repetitions": repetitions,
     "cells-met": cells_met,
+    "degree-repetitions": degree_repetitions,
+    "degree-path-repetitions": degree_path_repetitions,
     "field-sizes": spread,
     "published-utilisation": utilisation,
     "published-core-years": core_years,
