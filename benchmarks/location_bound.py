@@ -24,7 +24,7 @@ from fimsde.model.fim import FIMSDE
 from fimsde.train.config import TrainConfig
 from fimsde.train.pretrain.batches import StreamedBatches
 
-ARM, PRESET = "paper-0.4m-streaming", "paper-0.4m"
+ARM, PRESET = "paper-0.4m-streaming-constant", "paper-0.4m"
 SEED = 1_000_001  # of development equations
 BOUNDS = (2.0, 3.0, 5.0, 10.0, 30.0, 100.0, float("inf"))
 _MOVES = (-5.0, 20.0)  # of U; between them lies where it settles

@@ -71,6 +71,8 @@ def keep_checkpoint(arm: Arm, work: Path) -> None:
 def card(arm: Arm, point: Point, parameters: int) -> str:
     """What the weights are and are not, with the numbers of their curve."""
     rows = "\n".join(f"| {title} | {text(point, name)} |" for title, name in ROWS.items())
+    assert point.judgement is not None, "only judged points have cards"
+    batches = len(point.judgement.drift)
     return f"""---
 library_name: fimsde
 license: mit
@@ -102,8 +104,8 @@ Without it the same call works, but is worse for thousands of observations at sh
 ## How good it is
 
 log10 of the error relative to an answer of zero (0: no better than that; −1: a tenth of the square), for the typical
-one of 512 equations of the paper's prior that it was not trained on; mean ± standard error over 32 batches. Near the
-data: within three standard deviations of the context in every component. Easy quarter: the lower quartile of errors.
+one of {16 * batches} equations of the paper's prior that it was not trained on; mean ± standard error over {batches} batches. Near
+the data: within three standard deviations of the context in every component. Easy quarter: the lower quartile of errors.
 
 | field | log10 error |
 |---|--:|

@@ -207,9 +207,10 @@ def test_the_held_loss_has_the_gradient_of_training(reached):
     config = TrainConfig.preset("paper-0.4m")
     dims = torch.tensor([[True, True, False]])
     truth, u = torch.ones(1, 4, 3).double(), torch.full((1, 4), 0.3).double().requires_grad_()
-    miss = (reached * np.exp(0.3) / 2) ** 0.5  # the mean over components of two squares is the square of this
+    miss = (reached * np.exp(0.3) / 2) ** 0.5  # of drift and diffusion: together their squares, weighted, are `reached`
     drift, diffusion = ((truth + miss).requires_grad_() for _ in range(2))
-    batch = Batch(None, truth, truth, truth, torch.ones(1, 4, dtype=torch.bool), dims)
+    every = torch.ones(1, 4, dtype=torch.bool)
+    batch = Batch(Tokens(truth, truth, truth[..., 0], every), truth, truth, truth, every, dims)
     held = judging._held_losses(drift, diffusion, u, batch).sum()
     loss = supervised_loss(drift, diffusion, u, truth, truth, dims, "authors", config.location_clip).total
     for a, b in zip(*(torch.autograd.grad(f, (drift, diffusion, u)) for f in (held, loss)), strict=True):
@@ -375,7 +376,7 @@ def test_the_arm_in_the_repository_reads_an_equation():
     for k in range(1, 5000):
         x[k] = decay * x[k - 1] + noise[k]
     observations = fimsde.read(x[:, None], dt=gap)
-    result = fimsde.estimate(as_trained(observations), paper_arm.WEIGHTS / "paper-0.4m-streaming")
+    result = fimsde.estimate(as_trained(observations), paper_arm.WEIGHTS / "paper-0.4m-streaming-constant")
     at = np.linspace(-0.9, 0.9, 19)[:, None]  # within two standard deviations, 1/2 each
     assert float(((result.drift(at) + 2 * at) ** 2).mean()) < 0.5 * float(((2 * at) ** 2).mean())
     np.testing.assert_allclose(result.diffusion(at), 1.0, atol=0.5)

@@ -1,10 +1,12 @@
 """Tables of the page on scaling, from learning curves and from weights that were measured on the canonical tasks."""
 
 from collections.abc import Callable, Sequence
+from math import exp, log, sqrt
+from statistics import fmean, stdev
 
 from fimsde.benchmark.published import find
 from fimsde.benchmark.scaling import tables as arms_tables
-from fimsde.benchmark.scaling.arms import Arm, all_arms
+from fimsde.benchmark.scaling.arms import DEGREE, Arm, all_arms
 from fimsde.benchmark.scaling.cost import A100_PEAK, PUBLISHED_SECONDS, published_operations, step_operations
 from fimsde.benchmark.scaling.curves import read_curves
 from fimsde.benchmark.summary import Cell
@@ -15,7 +17,10 @@ from pages.paths import CONTEXT_SIZES
 from pages.stored import SETTINGS, SYSTEMS, Stored, geometric_mean
 
 NOTHING = "Nothing is stored yet."
+REPETITIONS = 5  # of the paper
 SMALLEST = "fim-5M-30k"  # of the paper's models
+SMALLEST_MMD = 1e-4  # discrepancies below are noise of the simulated paths, and may be negative
+TASK_MEASURES = {"drift_mse": "drift", "diffusion_mse": "diffusion", "mmd": "paths (MMD)"}
 AT_DATA = {"drift_mse_at_data": "drift", "diffusion_mse_at_data": "diffusion"}
 Maker = Callable[[Sequence[Arm], arms_tables.Curves], ResultTable | None]
 
@@ -45,8 +50,8 @@ def canonical(stored: Stored) -> str:
 
 
 def discrepancies(stored: Stored) -> str:
-    """MMD of arms, five repetitions, beside the paper's smallest model; bold where an arm is not worse."""
-    found = {(c.method, c.system, c.setting): c for c in stored.cells("ablation") if c.measure == "mmd"}
+    """MMD of arms with five repetitions, beside the paper's smallest model; bold where an arm is not worse."""
+    found = {(c.method, c.system, c.setting): c for c in _of_paths(stored)}
     rows = []
     for method, title in {c.method: c.title for c in found.values()}.items():
         for system, name in SYSTEMS.items():
@@ -55,16 +60,69 @@ def discrepancies(stored: Stored) -> str:
     return markdown(["", *(name.replace("/", " / ") for name in SETTINGS)], rows) if rows else NOTHING
 
 
+def degree_tasks(stored: Stored) -> str:
+    """Degree 4 over degree 3 on the canonical tasks, geometric means over the systems, where both were measured."""
+    cells = {(c.method, c.measure, c.setting, c.system): c for c in stored.cells("ablation")}
+    pairs = [(method.replace(f"-{DEGREE}", ""), method) for method in dict.fromkeys(m for m, *_ in cells)]
+    rows = []
+    for before, after in pairs:
+        if before == after or not any(method == before for method, *_ in cells):
+            continue
+        for measure, name in TASK_MEASURES.items():
+            logs = {
+                setting: [
+                    _log_ratio(cells.get((before, measure, s, system)), cells.get((after, measure, s, system)))
+                    for system in SYSTEMS
+                ]
+                for setting, s in SETTINGS.items()
+            }
+            known = {setting: [log for log in found if log is not None] for setting, found in logs.items()}
+            title = next(c.title for c in cells.values() if c.method == after)
+            rows.append([f"{title}, {name}", *(_factor(known[setting]) for setting in SETTINGS)])
+    return markdown(["", *(name.replace("/", " / ") for name in SETTINGS)], rows) if rows else NOTHING
+
+
+def _log_ratio(before: Cell | None, after: Cell | None) -> float | None:
+    if before is None or after is None or before.mean is None or after.mean is None:
+        return None
+    return log(max(after.mean, SMALLEST_MMD) / max(before.mean, SMALLEST_MMD))
+
+
+def _factor(logs: Sequence[float]) -> str:
+    """exp of the mean, and of the mean plus and minus its standard error over the systems."""
+    if len(logs) < 2:
+        return ""
+    mean, error = fmean(logs), stdev(logs) / sqrt(len(logs))
+    return f"{exp(mean):.2f} ({exp(mean - error):.2f} to {exp(mean + error):.2f})"
+
+
 def cells_met(stored: Stored) -> str:
     """How many cells of the best arm are not worse than the paper's smallest model: the largest count of an arm."""
-    found = [c for c in stored.cells("ablation") if c.measure == "mmd"]
+    found = _of_paths(stored)
     counts = [sum(_is_met(c, SMALLEST) for c in found if c.method == method) for method in {c.method for c in found}]
     return f"{max(counts, default=0)} of {len(SYSTEMS) * len(SETTINGS)}"
 
 
+def _of_paths(stored: Stored) -> list[Cell]:
+    """Discrepancies of the arms that have as many repetitions as the paper in every cell."""
+    found = [c for c in stored.cells("ablation") if c.measure == "mmd" and c.runs >= REPETITIONS]
+    whole = [m for m in {c.method for c in found} if sum(c.method == m for c in found) == len(SYSTEMS) * len(SETTINGS)]
+    return [c for c in found if c.method in whole]
+
+
 def repetitions(stored: Stored) -> str:
     """Data sets per cell of the arms' table of paths."""
-    return _runs([c for c in stored.cells("ablation") if c.measure == "mmd"])
+    return _runs(_of_paths(stored))
+
+
+def degree_repetitions(stored: Stored, measure: str = "drift_mse") -> str:
+    """Data sets per cell of the arm whose prior has degree 4."""
+    return _runs([c for c in stored.cells("ablation") if c.measure == measure and f"-{DEGREE}-" in c.method])
+
+
+def degree_path_repetitions(stored: Stored) -> str:
+    """The same for its paths."""
+    return degree_repetitions(stored, "mmd")
 
 
 def context_repetitions(stored: Stored) -> str:
@@ -216,7 +274,9 @@ TABLES = {
     "scaling-compute": of_arms(arms_tables.equal_compute),
     "scaling-laws": of_arms(arms_tables.power_laws),
     "scaling-canonical": canonical,
+    "scaling-degree-tasks": degree_tasks,
     "scaling-mmd": discrepancies,
+    "scaling-schedules": of_arms(arms_tables.schedules),
     "scaling-contexts": contexts,
     "scaling-cost": cost,
     "scaling-zero": zero,
@@ -228,6 +288,8 @@ NUMBERS = {
     "arm-context-repetitions": context_repetitions,
     "arm-repetitions": repetitions,
     "cells-met": cells_met,
+    "degree-repetitions": degree_repetitions,
+    "degree-path-repetitions": degree_path_repetitions,
     "field-sizes": spread,
     "published-utilisation": utilisation,
     "published-core-years": core_years,
