@@ -15,10 +15,10 @@ import time
 import warnings
 
 import numpy as np
+from fimsde.benchmark.calibration.paths import heun_paths
 from record import FOLDER, load, store
 
 import fimsde
-from fimsde.benchmark.calibration.paths import heun_paths
 from fimsde.equations.sde import FunctionSDE
 from fimsde.systems.gallery import GALLERY, gallery_sample
 
