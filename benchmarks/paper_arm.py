@@ -104,8 +104,9 @@ Without it the same call works, but is worse for thousands of observations at sh
 ## How good it is
 
 log10 of the error relative to an answer of zero (0: no better than that; −1: a tenth of the square), for the typical
-one of {16 * batches} equations of the paper's prior that it was not trained on; mean ± standard error over {batches} batches. Near
-the data: within three standard deviations of the context in every component. Easy quarter: the lower quartile of errors.
+one of {16 * batches} equations of the paper's prior that it was not trained on; mean ± standard error over {batches}
+batches. Near the data: within three standard deviations of the context in every component. Easy quarter: the lower
+quartile of errors.
 
 | field | log10 error |
 |---|--:|

@@ -126,7 +126,7 @@ def test_an_estimate_carries_it_and_draws_have_their_own(pair):
 
 
 def test_it_is_told_with_its_error_everywhere(pair):
-    assert "noise that is correlated: 0." in str(pair)
+    assert "noise that is correlated: 0." in " ".join(str(pair).split())
     assert "carries it" in str(pair)
     found = pair.equation()
     rows = found.to_pandas()

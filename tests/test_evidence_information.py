@@ -14,6 +14,7 @@ from fimsde.evidence.information import (
     VarianceInformation,
     drift_information,
     innovations_after,
+    most_likely,
     spent_parameters,
     variance_information,
 )
@@ -256,3 +257,21 @@ def test_parameters_that_a_fit_has_spent_are_the_trace_of_the_shrunk_information
     exact = np.trace(np.linalg.solve(matrix + np.eye(12), matrix))
     assert 4.0 < exact < 11.0
     assert found[0] == pytest.approx(exact, rel=1e-2)
+
+
+def test_coefficients_that_the_data_tell_nothing_of_stay_at_zero_however_much_they_tell_of_others():
+    """A = 1e18 v v' loses a prior of 1 in its rounding: (A + P)⁻¹ r is r along v over 1e18, and r itself across it."""
+    along, across = np.array([0.6, 0.8]), np.array([-0.8, 0.6])
+    matrix = 1e18 * np.outer(along, along)
+    found = most_likely(matrix, 3e18 * along + 2.0 * across, np.ones(2))
+    np.testing.assert_allclose(found @ along, 3.0, rtol=1e-9)
+    assert abs(found @ across) < 1e3  # rounding of r, 1e2, not of A
+    assert np.isfinite(Information(matrix[None], (3e18 * along)[None]).log_evidence(np.ones((1, 2)))).all()
+
+
+def test_a_ridge_is_the_solution_of_its_equations():
+    rng = np.random.default_rng(0)
+    root, right, precision = rng.normal(size=(2, 9, 4)), rng.normal(size=(2, 4)), rng.uniform(0.1, 3, (2, 4))
+    matrix = np.swapaxes(root, 1, 2) @ root
+    found = most_likely(matrix, right, precision)
+    np.testing.assert_allclose(np.einsum("cij,cj->ci", matrix, found) + precision * found, right, atol=1e-12)

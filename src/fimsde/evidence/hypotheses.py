@@ -164,6 +164,7 @@ def _weighed(
     smooth: tuple[SmoothPrior, ...],
     none: float,
 ) -> Weighed:
+    data = data.firm()
     dim, polynomial = widths.shape[1], data.polynomial(basis.num_terms)
     rest = smooth_posteriors(data, basis, smooth, widths[0])
     if none > 0:  # the log likelihood is zero at b = 0

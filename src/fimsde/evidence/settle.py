@@ -12,7 +12,12 @@ import numpy as np
 from fimsde.bank.windows import Series
 from fimsde.evidence.basis import Basis
 from fimsde.evidence.filter import Equation, Predictions, predict
-from fimsde.evidence.information import innovations_after, joint_drift_information, variance_information
+from fimsde.evidence.information import (
+    innovations_after,
+    joint_drift_information,
+    most_likely,
+    variance_information,
+)
 from fimsde.evidence.start import Level
 from fimsde.shapes import Array, Float64
 
@@ -111,10 +116,7 @@ def _improved(settled: Settled, speed: Float64[Array, " dim"], *, keep_noise: bo
     noise = equation.noise if keep_noise else next_noise(equation.noise, *told.noise(10.0 * level))
     data = told.given(noise) if keep_noise else told.of_rate(noise)
     prior = 1.0 / (_WIDTH * level) ** 2
-    rate = np.stack(
-        [np.linalg.solve(a + p * np.eye(len(a)), r) for a, r, p in zip(data.matrix, data.right, prior, strict=True)],
-        axis=1,
-    )
+    rate = most_likely(data.matrix, data.right, np.broadcast_to(prior[:, None], data.right.shape)).T
     return limited(replace(equation, drift=drift, rate=rate, noise=noise), found, level)
 
 
@@ -155,7 +157,7 @@ def _ridge_drift(settled: Settled, natural: Float64[Array, " dim"]) -> Float64[A
     """(A + P)⁻¹ r with normal priors, so wide that data decide; all components together."""
     matrix, right = joint_drift_information(settled.predictions, settled.equation)
     prior = np.repeat((_WIDTH * natural) ** -2.0, len(settled.equation.drift))
-    return np.linalg.solve(matrix + np.diag(prior), right).reshape(len(natural), -1).T
+    return most_likely(matrix, right, prior).reshape(len(natural), -1).T
 
 
 def _between(one: Equation, other: Equation) -> Equation:

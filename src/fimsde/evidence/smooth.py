@@ -18,6 +18,7 @@ LENGTHS = (0.15, 0.25, 0.42, 0.7, 1.2, 2.0, 3.5)  # standard deviations of the d
 SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)  # standard deviation of the process, in natural sizes of the field
 _WIDTH = 1.0  # prior width of polynomial coefficients, in the same sizes
 _LEFT_OUT = 1e-4  # share of the variance of the process that its factor may leave out at a node
+_LEAST_PIVOT = 0.9  # of a factor of 1 + A: at least one where A is no less than zero; less is rounding
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,9 @@ def given_size(matrix: Float64[Array, "columns columns"], right: Float64[Array, 
     total = scale * matrix
     total[np.diag_indices(len(total))] += 1.0
     root, failed = dpotrf(total, lower=1, clean=0)
-    if failed:  # rounding: information is never negative
+    if failed or np.diag(root).min() < _LEAST_PIVOT:  # rounding: information is never negative
         told, vectors = np.linalg.eigh(matrix)
-        root = np.linalg.cholesky((vectors * (1.0 + scale * np.maximum(told, 0.0))) @ vectors.T)
+        root = np.linalg.qr(np.sqrt(1.0 + scale * np.maximum(told, 0.0))[:, None] * vectors.T, mode="r").T
+        root = root * np.sign(np.diag(root))
     mean = scale * dpotrs(root, right, lower=1)[0]
     return GivenSize(scale, mean, root, float(0.5 * right @ mean - np.log(np.diag(root)).sum()))

@@ -128,9 +128,8 @@ def fit_correlation(
         if np.sqrt(step @ told @ step) < _SETTLED:
             break
     score, told = search.derivatives(at)
-    inverse = np.linalg.pinv(told, hermitian=True)
-    known = (inverse @ (score.T @ score) @ inverse)[: len(pairs), : len(pairs)]
-    return EstimatedCorrelation(sde, nearest_correlation(search.matrix(at)), pairs, known)
+    moved = (score @ np.linalg.pinv(told, hermitian=True))[:, : len(pairs)]  # what each step says, in units of rho's
+    return EstimatedCorrelation(sde, nearest_correlation(search.matrix(at)), pairs, moved.T @ moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +197,8 @@ class _Search:
             means.append(np.linalg.solve(factor, ((ahead[2] - behind[2]) / (2 * _PROBE))[:, :, None])[:, :, 0])
         told = np.einsum("ank,bnk->ab", np.stack(sizes), np.stack(sizes)) / 2
         told += np.einsum("ank,bnk->ab", np.stack(means), np.stack(means))
-        return np.nan_to_num(np.stack(scores, axis=1)), np.nan_to_num(told)
+        score = np.stack(scores, axis=1)  # an observation that no number can hold says nothing
+        return np.where(np.isfinite(score), score, 0.0), np.where(np.isfinite(told), told, 0.0)
 
     def _filtered(
         self, at: Float64[Array, " _"]

@@ -9,6 +9,7 @@ from fimsde.results.result import Result
 _DRIFT = {
     "none": "no drift",
     "linear": "linear",
+    "quadratic": "polynomial up to degree 2",
     "odd": "odd polynomial: terms of degree 1 and 3",
     "any": "polynomial up to degree 3",
     "few": "polynomial up to degree 3",
