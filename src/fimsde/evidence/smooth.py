@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, qr
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fimsde.distributions import logsumexp
@@ -148,7 +148,7 @@ def given_size(matrix: Float64[Array, "columns columns"], right: Float64[Array, 
     root, failed = dpotrf(total, lower=1, clean=0)
     if failed or np.diag(root).min() < _LEAST_PIVOT:  # rounding: information is never negative
         told, vectors = np.linalg.eigh(matrix)
-        root = np.linalg.qr(np.sqrt(1.0 + scale * np.maximum(told, 0.0))[:, None] * vectors.T, mode="r").T
+        root = qr(np.sqrt(1.0 + scale * np.maximum(told, 0.0))[:, None] * vectors.T, mode="r")[0].T
         root = root * np.sign(np.diag(root))
     mean = scale * dpotrs(root, right, lower=1)[0]
     return GivenSize(scale, mean, root, float(0.5 * right @ mean - np.log(np.diag(root)).sum()))

@@ -24,6 +24,7 @@ from fimsde.shapes import Array, Float64, Int
 CLEAR = 20.0  # odds that count as strong evidence (Jeffreys; Kass and Raftery), as for a drift
 _MOST_STEPS = 20_000  # on which correlations are fitted, the first ones: errors are then below 0.01; bounds seconds
 _MOST_ROUNDS, _HALVINGS = 10, 8  # of Fisher's scoring, and of one of its steps; by hand: five and none are usual
+_LONGEST = 10.0  # step in a logarithm or in an artanh; by hand: a factor of 20 000, far more than any fit needs
 _SETTLED = 1e-4  # standard errors: steps below it change nothing anybody reads, in any units
 _PROBE = 1e-4  # of a Fisher z, for derivatives of likelihoods
 _LARGEST = 0.999  # correlation that is told; beyond it the noise has a direction less
@@ -117,6 +118,7 @@ def fit_correlation(
     for _ in range(_MOST_ROUNDS):
         score, told = search.derivatives(at)
         step = np.linalg.lstsq(told, score.sum(axis=0), rcond=None)[0]
+        step *= min(1.0, _LONGEST / max(np.abs(step).max(), _SETTLED))
         for _ in range(_HALVINGS):
             there = search.likelihood(at + step)
             if there >= here:

@@ -24,6 +24,7 @@ SURE = 1e-5
 _ROUNDS = 60  # of expectation and maximisation for the mixture; by hand: converged to a percent
 _FREEDOMS = (2.1, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0)  # of Student's law; by hand: a factor of 1.5
 _NARROWEST = 1e-4  # of the typical square: the smaller size of a mixture, which shrinks to nothing on equal values
+_WIDEST = 1e6  # typical steps: larger ones count as this large; by hand
 _MOST_JUMPS = 0.15  # of steps; where more are large they are no exceptions; by hand
 _LEAST_JUMP = 3.0  # standard deviations of a step: size of jumps; by hand: smaller ones cannot be told from noise
 _LAGS = (1, 2, 3, 4, 5, 8, 12, 20, 30, 50)  # of the memory of the volatility; by hand: growing by a half
@@ -186,13 +187,14 @@ def _mixture(z: Float64[Array, " n"]) -> tuple[float, float, float]:
     scale = 1.4826 * float(np.median(np.abs(z)))
     if scale == 0:
         return 0.0, 1.0, 0.0
-    share, small, large = 0.02, scale**2, max(float(np.mean(z**2)), 9 * scale**2)
+    z = np.clip(z / scale, -_WIDEST, _WIDEST)
+    share, small, large = 0.02, 1.0, max(float(np.mean(z**2)), 9.0)
     for _ in range(_ROUNDS):
         quiet = (1 - share) / np.sqrt(small) * np.exp(-0.5 * z**2 / small)
         wild = share / np.sqrt(large) * np.exp(-0.5 * z**2 / large)
         belongs = wild / np.maximum(quiet + wild, 1e-300)
         share = float(np.clip(belongs.mean(), 1e-6, 0.5))
-        small = max(float(((1 - belongs) * z**2).sum() / (1 - belongs).sum()), _NARROWEST * scale**2)
+        small = max(float(((1 - belongs) * z**2).sum() / (1 - belongs).sum()), _NARROWEST)
         large = max(float((belongs * z**2).sum() / max(belongs.sum(), 1e-300)), small)
     fitted = np.log(np.maximum(quiet + wild, 1e-300)).sum()
     plain = -0.5 * len(z) * (1 + np.log(np.mean(z**2)))
