@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from typer.testing import CliRunner
 
 from checks import check_cdf
 from fimsde.benchmark.calibration import run as runs
+from fimsde.benchmark.calibration import spreads
 from fimsde.benchmark.calibration.data import Case, cases, load_case
 from fimsde.benchmark.calibration.measure import Measured
 from fimsde.benchmark.calibration.run import Row, read_rows, run
 from fimsde.benchmark.calibration.spreads import fit_factors, spread_table
 from fimsde.benchmark.calibration.tables import tables
 from fimsde.equations.sde import FunctionSDE
+from fimsde.errors import DatasetError
 from fimsde.evidence.estimate import fit
 from fimsde.evidence.spread import PARTS, installed_table, spread_of, traits_of
 from fimsde.interface.cli import app
@@ -119,6 +122,36 @@ def test_every_trait_is_covered_not_only_all_together():
     assert found["large"] == pytest.approx(1.5, rel=0.07)
     rare = fit_factors([*needed, np.full(16, 20.0)], [*traits, ("all", "rare")])["rare"]
     assert 1.0 < rare < 2.0  # one data set does not make a table
+
+
+def test_a_trait_may_make_intervals_much_narrower():
+    """Half of the data sets need a fifth: a factor of a trait that was held at 0.7 or more covered 97 % of all."""
+    rng = np.random.default_rng(2)
+    narrow = [k % 2 == 1 for k in range(2000)]
+    needed = [rng.uniform(0, 2, 16) * (0.2 if own else 1.0) for own in narrow]
+    traits = [("all", "narrow") if own else ("all",) for own in narrow]
+    found = fit_factors(needed, traits)
+    inside = [
+        np.mean(part <= found["all"] * (found["narrow"] if own else 1.0))
+        for part, own in zip(needed, narrow, strict=True)
+    ]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
+    assert found["narrow"] < 0.3
+
+
+def test_a_truth_that_no_factor_reaches_leaves_the_table_fitted():
+    """One data set of 200 needed factors that are no numbers: they count as out of reach, and the others are covered."""
+    rng = np.random.default_rng(1)
+    needed = [rng.uniform(0, 2, 16) for _ in range(199)] + [np.full(16, np.nan)]
+    assert fit_factors(needed, [("all",)] * 200)["all"] == pytest.approx(1.81, abs=0.06)
+
+
+def test_a_table_that_cannot_be_fitted_is_refused(monkeypatch):
+    """A search that fails had left the table as it was before, and said nothing."""
+    failed = SimpleNamespace(success=False, message="ABNORMAL", x=np.zeros(1))
+    monkeypatch.setattr(spreads, "minimize", lambda *_, **__: failed)
+    with pytest.raises(DatasetError, match="ABNORMAL"):
+        fit_factors([np.ones(3)], [("all",)])
 
 
 def test_every_estimate_has_traits_and_factors():

@@ -23,6 +23,7 @@ LEVEL = 0.9
 _KEPT = 16  # of the factors that intervals would need, per data set and field; by hand: the size of result files
 _NEIGHBOURS = 2000  # observations among which neighbours are looked for
 _NODES = 201  # on which exit times are integrated
+_ENDLESS = 1e100  # of a diffusion over its estimate: a larger one counts as this
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _needed(result: Result, band: Band, truth: tuple[Array, Array]) -> tuple[Arr
 
 def _straight(ratio: Float64[Array, "places dim"]) -> Float64[Array, "places dim"]:
     """u with exp(u) = ratio² between -1 and 1, and tangents of exp beyond."""
-    square = ratio**2
+    square = np.minimum(ratio, _ENDLESS) ** 2
     near = np.clip(square, 1.0 / math.e, math.e)
     return np.log(near) + (square - near) / near
 

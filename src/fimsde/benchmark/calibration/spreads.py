@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from fimsde.benchmark.calibration.measure import LEVEL, Measured
 from fimsde.benchmark.calibration.run import Row
-from fimsde.evidence.spread import LARGEST, PARTS, SMALLEST, installed_table
+from fimsde.errors import DatasetError
+from fimsde.evidence.spread import PARTS, installed_table
 from fimsde.shapes import Array, Float64
 
 _SHRINK = 10.0  # data sets: what a factor of e costs, so that rare traits follow the others; by cross-validation
@@ -55,7 +56,8 @@ def fit_factors(
     counts = np.array([len(part) for part in needed])
     rows = np.repeat(np.arange(len(needed)), counts)
     weight = 1.0 / counts[rows]
-    logs = np.clip(np.log(np.maximum(np.concatenate(needed), 1e-300)), *_CLIP)
+    factors = np.nan_to_num(np.concatenate(needed), nan=np.inf)  # what is no number is in no interval
+    logs = np.clip(np.log(np.maximum(factors, 1e-300)), *_CLIP)
     price = np.where(np.array(names) == "all", 0.0, _SHRINK)
     known = np.log([(before or {}).get(name, 1.0) for name in names])
 
@@ -67,6 +69,7 @@ def fit_factors(
         by_set = np.bincount(rows, slope, len(needed))
         return value, 2.0 * price * (b - known) - has.T @ by_set
 
-    found = minimize(loss, known, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x
-    low, high = np.log([SMALLEST, LARGEST])
-    return {name: round(float(np.exp(np.clip(value, low, high))), 3) for name, value in zip(names, found, strict=True)}
+    fitted = minimize(loss, known, jac=True, method="L-BFGS-B", options={"maxiter": 2000})
+    if not fitted.success:
+        raise DatasetError(f"no factors of traits fit these data sets: {fitted.message}")
+    return {name: float(f"{np.exp(value):.4g}") for name, value in zip(names, fitted.x, strict=True)}
