@@ -140,7 +140,7 @@ def test_a_trait_may_make_intervals_much_narrower():
 
 
 def test_a_truth_that_no_factor_reaches_leaves_the_table_fitted():
-    """One data set of 200 needed factors that are no numbers: they count as out of reach, and the others are covered."""
+    """One data set of 200 needs factors that are no numbers: it counts as out of reach, and the others are covered."""
     rng = np.random.default_rng(1)
     needed = [rng.uniform(0, 2, 16) for _ in range(199)] + [np.full(16, np.nan)]
     assert fit_factors(needed, [("all",)] * 200)["all"] == pytest.approx(1.81, abs=0.06)
