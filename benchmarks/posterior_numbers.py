@@ -15,7 +15,7 @@ import time
 import warnings
 
 import numpy as np
-from fimsde.benchmark.calibration.paths import heun_paths
+from fimsde.systems.heun import heun_paths
 from record import FOLDER, load, store
 
 import fimsde

@@ -9,7 +9,8 @@ from fimsde.benchmark.calibration.tables import tables
 from pages.formats import markdown
 from pages.stored import Stored
 
-SEED = 8  # of reports; 0 had been seen when the method was still made, 7 before draws had remainders
+# of reports; 0 had been seen when the method was made, 7 and 8 are of earlier draws, 9 of a table that was not fitted
+SEED = 10
 NOTHING = "Nothing is stored yet."
 
 
