@@ -10,6 +10,7 @@ import pytest
 
 import fimsde
 from fimsde.analysis.agreement import Agreement
+from fimsde.analysis.check import Checks
 from fimsde.analysis.draws import Interval
 from fimsde.analysis.fixed_points import PointError
 from fimsde.analysis.formula import bare, with_error
@@ -18,7 +19,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.report import answer as report_answer
 from fimsde.report import find
 from fimsde.report.answer import answer, answer_of, text_of
-from fimsde.report.equilibria import _range_of_place
+from fimsde.report.equilibria import _range_of_place, went_over
 from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
 from fimsde.report.weekends import resting
@@ -391,3 +392,22 @@ def test_days_without_trading_were_taken_for_measurement_noise(two):
     assert shown(result)["Next"].startswith("Count days of trading")
     every_day = fimsde.read(obs.values, dt=1.0, time_unit="D")
     assert resting(every_day) == ""
+
+
+def wells(*levels, num=400):
+    """Paths that stay near -1 or 1 in turn, without a place between."""
+    rng = np.random.default_rng(5)
+    return np.concatenate([level + 0.05 * rng.standard_normal(num) for level in levels])
+
+
+@pytest.mark.parametrize(
+    ("levels", "times"), [([(-1, 1)], 1), ([(-1, 1, -1)], 2), ([(-1, 0, -1, 0, 1)], 1), ([(-1,), (1,)], 0)]
+)
+def test_a_level_that_moved_once_was_two_wells_without_a_word(levels, times):
+    paths = [wells(*own) for own in levels]
+    obs = fimsde.read(paths, times=[0.02 * np.arange(len(own)) for own in paths])
+    found = find(fimsde.result(DOUBLE_WELL, obs), parts=("data", "fixed points"))
+    assert went_over(found) == times
+    fine = Checks(())
+    said = answer_of(replace(found, checks=fine)).lines[-1].text
+    assert said.startswith("Record until paths go over again") == (times == 1)

@@ -20,7 +20,7 @@ from fimsde.data.lines import Line, as_html, as_text
 from fimsde.data.summary import count, covered, in_words, paths
 from fimsde.equations.sde import CorrelatedSDE
 from fimsde.report.classes import probabilities
-from fimsde.report.equilibria import dynamics, has_open_time, interval_in_words
+from fimsde.report.equilibria import dynamics, has_open_time, interval_in_words, went_over
 from fimsde.report.findings import BRIEF, Findings, find, measurement_noise, relaxation_time
 from fimsde.report.formulas import formula_block
 from fimsde.report.weekends import resting
@@ -249,6 +249,11 @@ def _next(found: Findings) -> str:
         return steps[0]
     if isinstance(found.equation, Equation) and little_drift(found.equation):
         return "Record longer, or more paths: the drift is too small to be seen in this much data."
+    if went_over(found) == 1:
+        return (
+            "Record until paths go over again: they went from one stable equilibrium to another only once, and a "
+            "single one that moved would look the same."
+        )
     if not isinstance(found.points, str) and has_open_time([p for p in found.points if p.inside]):
         return "Record longer, or more paths: the slope of the drift at the equilibrium is not known."
     spans = _spans(found)

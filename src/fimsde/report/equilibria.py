@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -151,6 +152,28 @@ def _perhaps_stable(share: float) -> str:
 def has_open_time(near: Sequence[FixedPoint]) -> bool:
     """Whether an equilibrium may be stable, and yet no relaxation time is known."""
     return any(p.is_stable for p in near) and relaxation_time(near) is None
+
+
+def went_over(found: Findings) -> int | None:
+    """How often paths went from near one stable equilibrium to near another; None if there are not two.
+
+    Near is within a quarter of the distance to the next of them, in units of the range of the data: who turns back half
+    way has not gone over.
+    """
+    if isinstance(found.points, str):
+        return None
+    stable = np.array([p.x for p in found.points if p.inside and p.is_stable and _exists(p) >= _SURE])
+    if len(stable) < 2:
+        return None
+    obs, (low, high) = found.observations, found.observations.box()
+    width = high - low
+    between = np.linalg.norm((stable[:, None] - stable) / width, axis=2)
+    reach = np.where(between > 0, between, np.inf).min(axis=1) / 4
+    near = np.stack([np.linalg.norm((obs.values - x) / width, axis=1) for x in stable], axis=1) < reach
+    seen, at = near.any(axis=1), near.argmax(axis=1)
+    starts = obs.path_starts
+    visits = (at[a:b][seen[a:b]] for a, b in pairwise(starts.tolist()))
+    return sum(int(np.count_nonzero(np.diff(visited))) for visited in visits)
 
 
 def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint], *, plain: bool = False) -> str:
