@@ -10,7 +10,7 @@ import pytest
 
 import fimsde
 from fimsde.analysis.agreement import Agreement
-from fimsde.analysis.check import Checks
+from fimsde.analysis.check import Checks, Verdict
 from fimsde.analysis.draws import Interval
 from fimsde.analysis.fixed_points import PointError
 from fimsde.analysis.formula import bare, with_error
@@ -411,3 +411,13 @@ def test_a_level_that_moved_once_was_two_wells_without_a_word(levels, times):
     fine = Checks(())
     said = answer_of(replace(found, checks=fine)).lines[-1].text
     assert said.startswith("Record until paths go over again") == (times == 1)
+
+
+def test_readings_far_apart_were_to_be_given_to_another_method():
+    """The prediction is bad because they are: the first advice was "take another method"."""
+    found = find(fimsde.result(DOUBLE_WELL, observed(DOUBLE_WELL, [1.0])), parts=BRIEF)
+    bad = Verdict("prediction", "bad", 0.04, "a linear equation predicts better.", "Take another method.")
+    far = Verdict("sampling interval", "caution", 0.9, "little is known after a gap.", "Observe more often.")
+    for interval, said in ((far, "Observe more often."), (replace(far, status="good"), "Take another method.")):
+        checks = Checks((bad, replace(interval, because="prediction")))
+        assert answer_of(replace(found, checks=checks)).lines[-1].text == said

@@ -11,6 +11,7 @@ from html import escape
 import numpy as np
 
 from fimsde.analysis import formula
+from fimsde.analysis.check import Checks, Verdict
 from fimsde.analysis.draws import CorrelatedDraws, interval_of
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.formula import plain_number
@@ -244,7 +245,7 @@ def _next(found: Findings) -> str:
         return "Record more: with this much data the equation cannot be checked."
     if rest := resting(found.observations):
         return rest
-    steps = [cause.next_step for cause in found.checks.causes if cause.next_step]
+    steps = [step for cause in found.checks.causes if (step := _advice(cause, found.checks))]
     if steps:
         return steps[0]
     if isinstance(found.equation, Equation) and little_drift(found.equation):
@@ -263,3 +264,9 @@ def _next(found: Findings) -> str:
             f"about {math.sqrt(2 / spans):.0%}."
         )
     return found.health.remarks[0] if found.health.remarks else _USE
+
+
+def _advice(cause: Verdict, checks: Checks) -> str:
+    """What to do about a cause; where an equation predicts badly because readings are far apart, read more often."""
+    apart = [v.next_step for v in checks if v.name == "sampling interval" and v.status != "good"]
+    return apart[0] if cause.name == "prediction" and apart else cause.next_step
