@@ -19,7 +19,7 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.report import answer as report_answer
 from fimsde.report import find
 from fimsde.report.answer import answer, answer_of, text_of
-from fimsde.report.equilibria import _range_of_place, went_over
+from fimsde.report.equilibria import _range_of_place, interval_in_words, went_over
 from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
 from fimsde.report.weekends import resting
@@ -421,3 +421,23 @@ def test_readings_far_apart_were_to_be_given_to_another_method():
     for interval, said in ((far, "Observe more often."), (replace(far, status="good"), "Take another method.")):
         checks = Checks((bad, replace(interval, because="prediction")))
         assert answer_of(replace(found, checks=checks)).lines[-1].text == said
+
+
+def test_a_relaxation_time_outside_its_interval_was_told():
+    """The average of what is possible was nearly flat at the equilibrium: 104 years, "2.63 to 36.9"."""
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    found = find(fimsde.estimate(observed(ou, [0.0], num=3000)), parts=BRIEF)
+    (point,) = found.points
+    times = point.error.relaxation_time
+    flat = replace(point, eigenvalues=point.eigenvalues / 1000)
+    said = {line.label: line.text for line in answer_of(replace(found, points=(flat,))).lines}
+    ends = interval_in_words(times).strip(" ()").replace(" to ", " and ")
+    assert f"relaxation time between {ends} time units" in said["Found"]
+    assert relaxation_time((flat,)) == float(times.high)
+    assert f"({found.health.span / float(times.high):.2g} relaxation times)" in said["Data"]
+
+
+def test_the_ends_of_a_narrow_interval_were_the_same_number():
+    assert interval_in_words(Interval(1.0121, 1.0144, 0.9, 1.0)) == " (1.012 to 1.014)"
+    assert interval_in_words(Interval(1.0, 1.0, 0.9, 1.0)) == " (1 to 1)"
+    assert interval_in_words(Interval(0.95, 1.02, 0.9, 1.0)) == " (0.95 to 1.02)"
