@@ -32,7 +32,7 @@ later = clock > clock.mean()
 records = {
     "nothing wrong": relaxing(kicks),
     "a yearly course": relaxing(kicks + GAP * 2 * np.sin(2 * np.pi * clock / 10)),
-    "a change half-way": relaxing(kicks + GAP * 3 * later),
+    "a change half-way": relaxing(kicks + GAP * 2 * later),
     "a hidden force": relaxing(GAP * 2 * hidden),
     "jumps": relaxing(kicks + jumps),
     "every 80th reading": relaxing(GAP**0.5 * rng.standard_normal(80 * NUM // 4))[::80],

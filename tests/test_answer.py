@@ -10,6 +10,7 @@ import pytest
 
 import fimsde
 from fimsde.analysis.agreement import Agreement
+from fimsde.analysis.check import Checks, Verdict
 from fimsde.analysis.draws import Interval
 from fimsde.analysis.fixed_points import PointError
 from fimsde.analysis.formula import bare, with_error
@@ -18,9 +19,10 @@ from fimsde.equations.sde import FunctionSDE
 from fimsde.report import answer as report_answer
 from fimsde.report import find
 from fimsde.report.answer import answer, answer_of, text_of
-from fimsde.report.equilibria import _range_of_place
+from fimsde.report.equilibria import _range_of_place, interval_in_words, went_over
 from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
+from fimsde.report.weekends import resting
 from fimsde.systems.canonical import DOUBLE_WELL
 from fitted import linear
 from problems import OrnsteinUhlenbeck
@@ -336,3 +338,106 @@ def test_measurement_noise_whose_interval_holds_none_was_told_as_found(monkeypat
     monkeypatch.setattr(report_answer, "measurement_noise", lambda result: np.array([0.1]))
     monkeypatch.setattr(report_answer, "_drawn_noise", lambda result: drawn)
     assert said in {line.label: line.text for line in answer_of(found).lines}["Found"]
+
+
+def with_probabilities(equation, field, shares):
+    terms = getattr(equation, field)
+    probabilities = np.ones(terms.coefficients.shape)
+    for exponents, share in shares.items():
+        probabilities[0, terms.exponents.tolist().index(list(exponents))] = share
+    return replace(equation, **{field: replace(terms, probabilities=probabilities)})
+
+
+def test_a_term_that_most_of_the_posterior_has_not_was_told_with_an_interval_alone():
+    """dr = 0.05 (3 - r) dt: "(0.0165 ± 0.0041) r^2" stood there without a word of its probability, 29 %."""
+    found = find(fimsde.result(DOUBLE_WELL, observed(DOUBLE_WELL, [1.0], num=3000)), parts=BRIEF)
+
+    def told(equation):
+        return answer_of(replace(found, equation=equation)).lines[0]
+
+    assert "unsure" not in told(with_probabilities(found.equation, "drift_terms", {(3,): 0.95})).text
+    one = with_probabilities(found.equation, "drift_terms", {(3,): 0.29})
+    assert "(unsure: x1^3 in the drift, probability 29%; without it others take its place)" in told(one).text
+    both = with_probabilities(one, "diffusion_sq_terms", {(2,): 0.41})
+    said = "unsure: x1^3 in the drift, probability 29%; x1^2 in the variance rate, 41%; without them others take their"
+    assert said in told(both).text
+    assert said in plain(told(both).markup)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.95, "√time unit;"), (0.75, "√time unit, with probability 75%;")])
+def test_noise_that_may_depend_on_the_state_was_told_as_constant(monkeypatch, share, said):
+    monkeypatch.setattr(report_answer, "probabilities", lambda result: {"diffusion": {"constant": [share]}})
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    assert said in shown(fimsde.result(ou, observed(ou, [0.0], num=3000)))["Found"]
+
+
+def market(rests, weeks=60, two=False):
+    """A random walk of the days of work; a weekend counts as one step if it rests, else as three."""
+    days = np.flatnonzero(np.arange(7 * weeks) % 7 < 5).astype(float)
+    size = np.ones(len(days) - 1) if rests else np.sqrt(np.diff(days))
+    walk = np.append(0.0, np.cumsum(size * np.random.default_rng(3).standard_normal(len(days) - 1)))
+    paths = ([walk, walk[::-1]], [days, days]) if two else (walk, days)
+    return fimsde.read(paths[0], times=paths[1], time_unit="D", names=["close"])
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_days_without_trading_were_taken_for_measurement_noise(two):
+    """The state rests at weekends: with the dates as time, steps of three days are as small as those of one."""
+    assert "across them the state moves 1" in resting(market(rests=True, two=two))
+    assert resting(market(rests=False, two=two)) == "", "the time runs on, as for temperatures read on days of work"
+    assert resting(market(rests=True, weeks=10)) == "", "too few weekends to know"
+    obs = market(rests=True)
+    assert resting(replace(obs, time_unit="h")) == ""
+    result = fimsde.result(OrnsteinUhlenbeck(theta=0.01, sigma=1.0), obs)
+    assert shown(result)["Next"].startswith("Count days of trading")
+    every_day = fimsde.read(obs.values, dt=1.0, time_unit="D")
+    assert resting(every_day) == ""
+
+
+def wells(*levels, num=400):
+    """Paths that stay near -1 or 1 in turn, without a place between."""
+    rng = np.random.default_rng(5)
+    return np.concatenate([level + 0.05 * rng.standard_normal(num) for level in levels])
+
+
+@pytest.mark.parametrize(
+    ("levels", "times"), [([(-1, 1)], 1), ([(-1, 1, -1)], 2), ([(-1, 0, -1, 0, 1)], 1), ([(-1,), (1,)], 0)]
+)
+def test_a_level_that_moved_once_was_two_wells_without_a_word(levels, times):
+    paths = [wells(*own) for own in levels]
+    obs = fimsde.read(paths, times=[0.02 * np.arange(len(own)) for own in paths])
+    found = find(fimsde.result(DOUBLE_WELL, obs), parts=("data", "fixed points"))
+    assert went_over(found) == times
+    fine = Checks(())
+    said = answer_of(replace(found, checks=fine)).lines[-1].text
+    assert said.startswith("Record until paths go over again") == (times == 1)
+
+
+def test_readings_far_apart_were_to_be_given_to_another_method():
+    """The prediction is bad because they are: the first advice was "take another method"."""
+    found = find(fimsde.result(DOUBLE_WELL, observed(DOUBLE_WELL, [1.0])), parts=BRIEF)
+    bad = Verdict("prediction", "bad", 0.04, "a linear equation predicts better.", "Take another method.")
+    far = Verdict("sampling interval", "caution", 0.9, "little is known after a gap.", "Observe more often.")
+    for interval, said in ((far, "Observe more often."), (replace(far, status="good"), "Take another method.")):
+        checks = Checks((bad, replace(interval, because="prediction")))
+        assert answer_of(replace(found, checks=checks)).lines[-1].text == said
+
+
+def test_a_relaxation_time_outside_its_interval_was_told():
+    """The average of what is possible was nearly flat at the equilibrium: 104 years, "2.63 to 36.9"."""
+    ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
+    found = find(fimsde.estimate(observed(ou, [0.0], num=3000)), parts=BRIEF)
+    (point,) = found.points
+    times = point.error.relaxation_time
+    flat = replace(point, eigenvalues=point.eigenvalues / 1000)
+    said = {line.label: line.text for line in answer_of(replace(found, points=(flat,))).lines}
+    ends = interval_in_words(times).strip(" ()").replace(" to ", " and ")
+    assert f"relaxation time between {ends} time units" in said["Found"]
+    assert relaxation_time((flat,)) == float(times.high)
+    assert f"({found.health.span / float(times.high):.2g} relaxation times)" in said["Data"]
+
+
+def test_the_ends_of_a_narrow_interval_were_the_same_number():
+    assert interval_in_words(Interval(1.0121, 1.0144, 0.9, 1.0)) == " (1.012 to 1.014)"
+    assert interval_in_words(Interval(1.0, 1.0, 0.9, 1.0)) == " (1 to 1)"
+    assert interval_in_words(Interval(0.95, 1.02, 0.9, 1.0)) == " (0.95 to 1.02)"

@@ -381,6 +381,24 @@ def test_an_interrupt_is_said(monkeypatch):
     assert (found.code, found.err) == (130, "fimsde: interrupted\n")
 
 
+def test_an_interrupt_inside_compiled_code_was_a_traceback(monkeypatch):
+    """Python turns it into a SystemError when the compiled function returns."""
+
+    def interrupted(*_):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("fimsde.interface.cli.info._installation", interrupted)
+    found = run("info")
+    assert (found.code, found.err) == (130, "fimsde: interrupted\n")
+
+    def broken(*_):
+        raise SystemError("something else")
+
+    monkeypatch.setattr("fimsde.interface.cli.info._installation", broken)
+    with pytest.raises(SystemError, match="something else"):
+        run("info")
+
+
 def test_the_shell_completes_verbs():
     environment = os.environ | {"_FIMSDE_COMPLETE": "complete_bash", "COMP_WORDS": "fimsde est", "COMP_CWORD": "1"}
     command = [

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -116,6 +118,41 @@ def test_a_column_or_several_files_tell_data_sets_apart_on_the_command_line(tmp_
     assert "there is no column 'nobody'" in capsys.readouterr().err
     assert run("estimate", "all.csv", "bob.csv", "--by", "subject", "--out", "no") == 2
     assert not (tmp_path / "no").exists()
+
+
+def test_one_bad_file_or_part_stopped_all_others_and_was_not_named(tmp_path, capsys, monkeypatch):
+    """Its reason stands in its row, and those of the others still have their equations, not "nan"."""
+    monkeypatch.chdir(tmp_path)
+    good, still = pd.DataFrame({"t": TIMES, "x": well(1)}), pd.DataFrame({"t": TIMES, "x": 1.0})
+    good.to_csv("good.csv", index=False)
+    still.to_csv("still.csv", index=False)
+    pd.concat([good.assign(who="good"), still.assign(who="still")]).to_csv("all.csv", index=False)
+    for arguments in (["good.csv", "still.csv"], ["all.csv", "--by", "who"]):
+        place = tmp_path / f"out{len(arguments)}"
+        assert run("estimate", *arguments, "--no-report", "--out", place) == 0
+        said = capsys.readouterr().out
+        assert re.search(r"^good: (good|(caution|bad) \(.+\)): dx = ", said, re.M)
+        assert re.search(r"^still: component 'x' .* is constant", said, re.M)
+        assert sorted(p.name for p in place.iterdir()) == ["good", "summary.csv"]
+    assert run("estimate", "still.csv", "--by", "x", "--no-report", "--out", "none") == 2
+    assert "none of the data sets could be estimated" in capsys.readouterr().err
+    still.rename(columns={"x": "y"}).to_csv("other.csv", index=False)
+    assert run("estimate", "good.csv", "other.csv", "--values", "x", "--out", "no") == 2
+    assert "in 'other.csv' there is no column 'x'" in capsys.readouterr().err
+
+
+def test_a_script_without_a_guard_ended_in_a_broken_pool(tmp_path):
+    """Every process imports the script that started it: the error says what to write there."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np, fimsde\n"
+        "sets = {k: fimsde.read(np.random.default_rng(0).standard_normal(50), dt=1.0) for k in 'ab'}\n"
+        f"fimsde.estimate_many(sets, {str(tmp_path / 'out')!r}, workers=2)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("fimsde.errors.ConfigError: a worker ended")
+    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
 def test_a_report_for_each_is_written_if_asked_for(tmp_path):

@@ -143,6 +143,7 @@ def test_names_from_files_cannot_break_a_figure(name):
     [
         ("x (mm)", "s", "drift of x (mm / s)", "diffusion √g of x (mm / √s)"),
         ("speed [m/s]", "h", "drift of speed ((m/s) / h)", "diffusion √g of speed\n((m/s) / √h)"),
+        ("rate (%)", "D", "drift of rate (% / day)", "diffusion √g of rate\n(% / √day)"),  # was "% / D"
         ("price", None, "drift of price (price / time)", "diffusion √g of price\n(price / √time)"),
     ],
 )

@@ -114,7 +114,7 @@ def plot_slices(result: Result, *, box: Box | None = None) -> Picture:
         plane = read_plane(result, pair, low, high)
         _draw_stream(left, plane, result)
         size = _in_deviations(plane.diffusion, result, plane)
-        per_time = f"std / √{result.time_unit or 'time'}"
+        per_time = f"std / √{style.time_word(result.time_unit)}"
         _draw_map(right, plane, size, f"size of the diffusion √g ({per_time})", False)
         others = [k for k in range(result.dim) if k not in pair]
         at = f"{style.split_unit(result.names[others[0]])[0]} = {_middle(result, low, high)[others[0]]:.3g}"
@@ -202,7 +202,7 @@ def _draw_stream(axes: Axes, plane: Plane, result: Result) -> None:
         plane.nodes(i), plane.nodes(j), u, v, color=speed, norm=norm, cmap=style.SIZES, density=1.05, linewidth=0.9,
         arrowsize=0.8, zorder=2,
     )  # fmt: skip
-    unit = f"std / {result.time_unit or 'time'}"
+    unit = f"std / {style.time_word(result.time_unit)}"
     axes.figure.colorbar(stream.lines, ax=axes, label=f"speed of the drift ({unit})", extend="max", pad=0.02)
     _draw_dots(axes, result, (i, j))
     grey_out(axes, plane.inside, plane.extent, alpha=0.88)

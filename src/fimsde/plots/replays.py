@@ -49,7 +49,7 @@ def plot_statistics(replay: Replay) -> Picture:
         left.set_xlabel(style.state_label(observed.names[j]))
         left.set_ylabel(style.broken(f"density (1 / {unit})"))
         right.set_ylabel(f"autocorrelation\nof {quantity}")
-        right.set_xlabel("lag (observations)" if replay.gap is None else f"lag ({observed.time_unit or 'time'})")
+        right.set_xlabel("lag (observations)" if replay.gap is None else f"lag ({style.time_word(observed.time_unit)})")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure

@@ -106,7 +106,12 @@ def state_label(name: str) -> str:
 
 def time_label(time_unit: str | None) -> str:
     """Time with its unit."""
-    return "time" if time_unit is None else f"time ({_short(time_unit)})"
+    return "time" if time_unit is None else f"time ({_short(time_word(time_unit))})"
+
+
+def time_word(time_unit: str | None) -> str:
+    """A unit of time as people write it: dates count D and W, which are days and weeks."""
+    return {None: "time", "D": "day", "W": "week"}.get(time_unit, time_unit or "time")
 
 
 def drift_label(name: str, time_unit: str | None) -> str:
@@ -118,12 +123,12 @@ def drift_label(name: str, time_unit: str | None) -> str:
 def diffusion_label(name: str, time_unit: str | None) -> str:
     """The diffusion sqrt(g) of a component in state per square root of time."""
     quantity, unit = split_unit(name)
-    return broken(f"diffusion √g of {quantity} ({_grouped(unit)} / √{_grouped(time_unit or 'time')})")
+    return broken(f"diffusion √g of {quantity} ({_grouped(unit)} / √{_grouped(time_word(time_unit))})")
 
 
 def drift_unit(unit: str, time_unit: str | None) -> str:
     """State per time."""
-    return f"{_grouped(unit)} / {_grouped(time_unit or 'time')}"
+    return f"{_grouped(unit)} / {_grouped(time_word(time_unit))}"
 
 
 def rug(axes: Axes, values: Float[Array, " points"]) -> None:

@@ -11,6 +11,7 @@ from html import escape
 import numpy as np
 
 from fimsde.analysis import formula
+from fimsde.analysis.check import Checks, Verdict
 from fimsde.analysis.draws import CorrelatedDraws, interval_of
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.formula import plain_number
@@ -19,9 +20,11 @@ from fimsde.analysis.remarks import little_drift
 from fimsde.data.lines import Line, as_html, as_text
 from fimsde.data.summary import count, covered, in_words, paths
 from fimsde.equations.sde import CorrelatedSDE
-from fimsde.report.equilibria import dynamics, has_open_time, interval_in_words
+from fimsde.report.classes import probabilities
+from fimsde.report.equilibria import dynamics, has_open_time, interval_in_words, went_over
 from fimsde.report.findings import BRIEF, Findings, find, measurement_noise, relaxation_time
 from fimsde.report.formulas import formula_block
+from fimsde.report.weekends import resting
 from fimsde.results.result import Result
 from fimsde.shapes import Array, Bool, Float64
 
@@ -29,6 +32,10 @@ _ROUGH = 0.9  # share of the mean square of a field that a formula explains, bel
 # spans of the record in relaxation times, below which slopes of the drift are uncertain by more than a fifth: the rate
 # of a linear equation has the relative error sqrt(2 / span)
 _LONG_ENOUGH = 50.0
+_SURE = 0.9  # probability from which a term of the formula is told without a word, as equilibria are
+# the same of "constant noise", which the estimate holds for likely before it sees data: below it they speak against it
+_SURELY_CONSTANT = 0.8
+_MOST_TERMS = 4  # unsure ones that are listed; by hand: the length of a line or two
 _STATES = 2000  # at which the diffusion is looked at; by hand: quantiles to a percent
 _FEW_STATES = 100  # at which that of every draw is; by hand: milliseconds
 _USE = "It can be used: for simulations, forecasts and exit times inside the range of the data."
@@ -85,8 +92,8 @@ def _equation(found: Findings) -> Line:
     if isinstance(equation := found.equation, str):
         return Line("Equation", equation, "caution")
     note = f"(± {formula.errors_of(equation.drift_terms)[1]}; dW: white noise)"
-    if rough := _rough(equation):
-        note = f"{note}\n({rough})"
+    for remark in (_rough(equation), _unsure(equation)):
+        note += f"\n({remark})" if remark else ""
     text = f"{formula.text(equation, errors=True)}\n{note}"
     return Line("Equation", text, None, _markup(equation, escape(note).replace("\n", "<br>")), verbatim=True)
 
@@ -100,6 +107,25 @@ def _rough(equation: Equation) -> str:
         if own.any() and share < _ROUGH
     ]
     return f"a rough formula: it explains {' and '.join(parts)}; the figures show all of the estimate" if parts else ""
+
+
+def _unsure(equation: Equation) -> str:
+    """Which terms may be absent, with their probabilities: an interval says how large one is if it is there."""
+    factors, several = formula.text_factors(equation), equation.dim > 1
+    found = []
+    for where, p in (("the drift", equation.drift_terms), ("the variance rate", equation.diffusion_sq_terms)):
+        shares = np.full(p.coefficients.shape, np.nan) if p.probabilities is None else p.probabilities
+        for j, k in np.argwhere((p.coefficients != 0) & (p.exponents.sum(axis=1) > 0) & (shares < _SURE)).tolist():
+            term = formula.monomial(p.exponents[k].tolist(), factors)
+            of = f" in {where} of {equation.names[j]}" if several else f" in {where}"
+            found.append((float(shares[j, k]), f"{term}{of}"))
+    if not found:
+        return ""
+    found.sort()
+    said = [f"{term}, {'' if k else 'probability '}{share:.0%}" for k, (share, term) in enumerate(found[:_MOST_TERMS])]
+    more = [f"{len(found) - _MOST_TERMS} more"] if len(found) > _MOST_TERMS else []
+    shown = "; ".join([*said, *more])
+    return f"unsure: {shown}; without {'them others take their' if len(found) > 1 else 'it others take its'} place"
 
 
 def _markup(equation: Equation, note: str) -> str:
@@ -126,17 +152,27 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
             plain_number(m, 3) + own + (f" of {name}" if several else "")
             for m, own, name in zip(middle, ranges, names, strict=True)
         )
-        yield f"noise of constant strength {sizes} {per}"
+        yield f"noise of constant strength {sizes} {per}{_chance(found, np.zeros(len(names), bool))}"
     else:
         sizes = ", ".join(
             (f"from {plain_number(a, 3)} to {plain_number(b, 3)}" if changes else plain_number(m, 3))
             + (f" of {name}" if several else "")
             for a, m, b, changes, name in zip(low, middle, high, varies, names, strict=True)
         )
-        yield f"noise that depends on the state ({sizes} {per})"
+        yield f"noise that depends on the state ({sizes} {per}){_chance(found, varies)}"
     if isinstance(sde := found.result.sde, CorrelatedSDE) and not sde.is_diagonal:
         yield _correlated(found.result, sde.rho, names)
     yield _of_instrument(found, names)
+
+
+def _chance(found: Findings, varies: Bool[Array, " dim"]) -> str:
+    """How probable it is that the noise of every component is as was told, if the data do not make it sure."""
+    shares = probabilities(found.result).get("diffusion", {}).get("constant")
+    if shares is None:
+        return ""
+    told = [1 - share if changes else share for share, changes in zip(shares, varies.tolist(), strict=True)]
+    least = min(told)
+    return f", with probability {least:.0%}" if least < _SURELY_CONSTANT else ""
 
 
 def _of_instrument(found: Findings, names: tuple[str, ...]) -> str:
@@ -207,11 +243,18 @@ def _next(found: Findings) -> str:
     """The first thing to do about the first thing that is wrong; if nothing is, what limits the answer."""
     if isinstance(found.checks, str):
         return "Record more: with this much data the equation cannot be checked."
-    steps = [cause.next_step for cause in found.checks.causes if cause.next_step]
+    if rest := resting(found.observations):
+        return rest
+    steps = [step for cause in found.checks.causes if (step := _advice(cause, found.checks))]
     if steps:
         return steps[0]
     if isinstance(found.equation, Equation) and little_drift(found.equation):
         return "Record longer, or more paths: the drift is too small to be seen in this much data."
+    if went_over(found) == 1:
+        return (
+            "Record until paths go over again: they went from one stable equilibrium to another only once, and a "
+            "single one that moved would look the same."
+        )
     if not isinstance(found.points, str) and has_open_time([p for p in found.points if p.inside]):
         return "Record longer, or more paths: the slope of the drift at the equilibrium is not known."
     spans = _spans(found)
@@ -221,3 +264,9 @@ def _next(found: Findings) -> str:
             f"about {math.sqrt(2 / spans):.0%}."
         )
     return found.health.remarks[0] if found.health.remarks else _USE
+
+
+def _advice(cause: Verdict, checks: Checks) -> str:
+    """What to do about a cause; where an equation predicts badly because readings are far apart, read more often."""
+    apart = [v.next_step for v in checks if v.name == "sampling interval" and v.status != "good"]
+    return apart[0] if cause.name == "prediction" and apart else cause.next_step

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,11 +11,12 @@ from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint, place
 from fimsde.analysis.formula import plain_number
 from fimsde.data.summary import in_words
-from fimsde.report.findings import Findings, relaxation_time
+from fimsde.report.findings import Findings, relaxation_time, slowest_point
 from fimsde.shapes import Array, Float64
 
 # probability from which an equilibrium is told, or called stable, without a word: that of the intervals
 _SURE = 0.9
+_DIGITS = (3, 4, 5, 6)  # of the ends of an interval: as few of these as tell them apart
 _MOST_POINTS = 4  # equilibria that are listed; by hand: the length of a line or two
 
 
@@ -40,7 +42,7 @@ def dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
     yield _equilibria(found, names, near, between)
     yield _of_formula(found, names, [*near, *between])
     if (time := relaxation_time(points)) is not None:
-        yield f"relaxation time {plain_number(time, 3)} {unit}{_range_of_time(points, time)}"
+        yield f"relaxation time {_time(points, time, unit)}"
     elif has_open_time(near):
         yield "relaxation time unknown, because the slope of the drift there may be zero"
     turning = [p for p in near if p.kind == "stable focus" and _is_seen_to_turn(p)]
@@ -153,6 +155,28 @@ def has_open_time(near: Sequence[FixedPoint]) -> bool:
     return any(p.is_stable for p in near) and relaxation_time(near) is None
 
 
+def went_over(found: Findings) -> int | None:
+    """How often paths went from near one stable equilibrium to near another; None if there are not two.
+
+    Near is within a quarter of the distance to the next of them, in units of the range of the data: who turns back half
+    way has not gone over.
+    """
+    if isinstance(found.points, str):
+        return None
+    stable = np.array([p.x for p in found.points if p.inside and p.is_stable and _exists(p) >= _SURE])
+    if len(stable) < 2:
+        return None
+    obs, (low, high) = found.observations, found.observations.box()
+    width = high - low
+    between = np.linalg.norm((stable[:, None] - stable) / width, axis=2)
+    reach = np.where(between > 0, between, np.inf).min(axis=1) / 4
+    near = np.stack([np.linalg.norm((obs.values - x) / width, axis=1) for x in stable], axis=1) < reach
+    seen, at = near.any(axis=1), near.argmax(axis=1)
+    starts = obs.path_starts
+    visits = (at[a:b][seen[a:b]] for a, b in pairwise(starts.tolist()))
+    return sum(int(np.count_nonzero(np.diff(visited))) for visited in visits)
+
+
 def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint], *, plain: bool = False) -> str:
     """Places of equilibria, with intervals unless they should be plain; the names once."""
     low, high = found.observations.box()
@@ -166,7 +190,11 @@ def _at(found: Findings, names: tuple[str, ...], points: Sequence[FixedPoint], *
 def interval_in_words(interval: Interval) -> str:
     """ " (0.95 to 1.02)": the interval of a number in writing; empty if it has none."""
     low, high = (float(np.ravel(end)[0]) for end in (interval.low, interval.high))
-    return f" ({plain_number(low, 3)} to {plain_number(high, 3)})" if np.isfinite([low, high]).all() else ""
+    if not np.isfinite([low, high]).all():
+        return ""
+    shown = [(plain_number(low, digits), plain_number(high, digits)) for digits in _DIGITS]
+    first, last = next((both for both in shown if both[0] != both[1]), shown[-1])
+    return f" ({first} to {last})"
 
 
 def _range_of_place(interval: Interval, width: Float64[Array, " dim"]) -> str:
@@ -178,12 +206,17 @@ def _range_of_place(interval: Interval, width: Float64[Array, " dim"]) -> str:
     return "" if low == high else f" ({place(low, width)[0]} to {place(high, width)[0]})"
 
 
-def _range_of_time(points: Sequence[FixedPoint], time: float) -> str:
-    """The interval of the relaxation time, of the equilibrium that is the slowest."""
-    for point in points:
-        if point.inside and point.is_stable and math.isclose(-1 / float(point.eigenvalues.real.max()), time):
-            return "" if point.error is None else interval_in_words(point.error.relaxation_time)
-    return ""
+def _time(points: Sequence[FixedPoint], time: float, unit: str) -> str:
+    """The relaxation time with its interval; the interval alone if that of the average lies outside."""
+    point = slowest_point(points)
+    assert point is not None, "it has this time"
+    own = f"{plain_number(time, 3)} {unit}"
+    if point.error is None:
+        return own
+    ends = interval_in_words(point.error.relaxation_time)
+    if math.isclose(-1 / float(point.eigenvalues.real.max()), time):
+        return f"{own}{ends}"
+    return f"between {ends.strip(' ()').replace(' to ', ' and ')} {unit}"
 
 
 def _rounded(x: Float64[Array, " dim"], width: Float64[Array, " dim"]) -> Float64[Array, " dim"]:

@@ -14,6 +14,7 @@ from fimsde.analysis.box import checked
 from fimsde.analysis.check import Checks
 from fimsde.analysis.cycles import Cycle, find_cycle
 from fimsde.analysis.density import StationaryDensity
+from fimsde.analysis.draws import Interval
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.fixed_points import FixedPoint
 from fimsde.analysis.naming import without_units
@@ -141,16 +142,28 @@ class Findings:
 def relaxation_time(points: Sequence[FixedPoint] | str) -> float | None:
     """1 / |Re λ| of the slowest direction back to a stable equilibrium with data nearby.
 
+    The average of what is possible can be flatter there than nearly all of it: then the nearer end of the interval.
     None without one, and if less than half of the posterior has such a time.
     """
-    if isinstance(points, str):
+    if (slowest := slowest_point(points)) is None:
         return None
-    stable = [p for p in points if p.inside and p.is_stable]
-    slowest = max(stable, key=lambda p: float(p.eigenvalues.real.max()), default=None)
-    if slowest is None or (slowest.error is not None and slowest.error.relaxation_time.known < _KNOWN):
+    if slowest.error is not None and slowest.error.relaxation_time.known < _KNOWN:
         return None
     rate = -float(slowest.eigenvalues.real.max())
-    return 1 / rate if math.isfinite(rate) else None
+    if not math.isfinite(rate):
+        return None
+    return 1 / rate if slowest.error is None else _within(1 / rate, slowest.error.relaxation_time)
+
+
+def slowest_point(points: Sequence[FixedPoint] | str) -> FixedPoint | None:
+    """The stable equilibrium with data nearby whose way back is the longest."""
+    stable = [] if isinstance(points, str) else [p for p in points if p.inside and p.is_stable]
+    return max(stable, key=lambda p: float(p.eigenvalues.real.max()), default=None)
+
+
+def _within(time: float, interval: Interval) -> float:
+    low, high = (float(np.ravel(end)[0]) for end in (interval.low, interval.high))
+    return min(max(time, low), high) if np.isfinite([low, high]).all() else time
 
 
 def measurement_noise(result: Result) -> Float64[Array, " dim"]:

@@ -6,9 +6,11 @@ is complete is not made again: the same call after an interruption goes on where
 
 import csv
 import json
+import multiprocessing
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 TABLE = "summary.csv"
 JOB, NUMBERS = "job.json", "result.json"
+_UNGUARDED = 'In a script, call estimate_many(..., workers=2) under `if __name__ == "__main__":`.'
 _COLUMNS = (
     *("data_set", "observations", "paths", "equation", "verdict", "doubts", "measurement_noise"),
     *("time_unit", "relaxation_time", "failure"),
@@ -85,10 +88,12 @@ def estimate_many(
     A data set that cannot be estimated has the reason in the table and no folder.
 
     Args:
-        sources: Observations, tables or file names by the names of the data sets.
+        sources: Observations, tables or file names by the names of the data sets; an error of fimsde in place of one
+            is the reason why it cannot be estimated.
         out: Where to.
         settings: How each is estimated.
-        workers: Processes.
+        workers: Processes. With more than one, a script calls this under `if __name__ == "__main__":`, because every
+            process begins by importing the script.
         overwrite: Whether results of other data or settings under the same names may be replaced.
         progress: Called with the name of every data set that is done.
 
@@ -110,13 +115,27 @@ def estimate_many(
                 rows[job.name] = _work(job)
                 tell(job.name)
         else:
+            _check_main()
             names = {pool.submit(_work, job): job.name for job in waiting}
             for done in as_completed(names):
-                rows[names[done]] = done.result()
+                rows[names[done]] = _result(done)
                 tell(names[done])
     table = [rows[name] for name in sources]
     _write(place / TABLE, table)
     return pd.DataFrame(table, columns=list(_COLUMNS))
+
+
+def _check_main() -> None:
+    """Refuse to start processes from one that is still importing the script that started it."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ConfigError(_UNGUARDED)
+
+
+def _result(done: "Future[dict[str, Any]]") -> dict[str, Any]:
+    try:
+        return done.result()
+    except BrokenProcessPool:
+        raise ConfigError(f"a worker ended before its work was done. {_UNGUARDED} Or give it more memory.") from None
 
 
 def folder_names(names: Sequence[str]) -> list[str]:
@@ -138,6 +157,8 @@ def _jobs(
     jobs, failed = [], {}
     for (name, source), folder in zip(sources.items(), folder_names(list(sources)), strict=True):
         try:
+            if isinstance(source, FimsdeError):
+                raise source
             jobs.append(_Job(name, place / folder, settings, overwrite, read(source)))
         except FimsdeError as error:
             failed[name] = _failure(name, error)

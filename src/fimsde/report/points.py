@@ -4,6 +4,7 @@ import numpy as np
 
 from fimsde.analysis.draws import LEVEL
 from fimsde.analysis.fixed_points import FixedPoint, place
+from fimsde.plots.style import time_word
 from fimsde.report.blocks import Block, Note, Paragraph, table
 from fimsde.report.findings import Findings
 from fimsde.shapes import Array, Float64
@@ -17,7 +18,7 @@ def fixed_points(found: Findings) -> Block:
         return Note("caution", points)
     if not points:
         return Paragraph("The drift vanishes nowhere in the range of the data: no fixed point.")
-    head = (*found.result.names, "kind", f"eigenvalues (1 / {found.result.time_unit or 'time'})", "data nearby")
+    head = (*found.result.names, "kind", f"eigenvalues (1 / {time_word(found.result.time_unit)})", "data nearby")
     low, high = found.observations.box()
     rows = [_point(p, high - low) for p in points]
     if all(p.error is not None for p in points):

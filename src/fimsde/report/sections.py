@@ -10,6 +10,7 @@ from fimsde.analysis.check import Verdict
 from fimsde.analysis.draws import NUM_DRAWS
 from fimsde.analysis.equation import Equation
 from fimsde.analysis.remarks import little_drift, open_terms
+from fimsde.data.summary import in_words, paths
 from fimsde.equations.sde import SDE
 from fimsde.errors import FimsdeError
 from fimsde.files.identities import data_hash
@@ -24,6 +25,7 @@ from fimsde.report.classes import classes
 from fimsde.report.findings import Findings, weights_hash
 from fimsde.report.formulas import columns, formula_block, left_out_text, terms
 from fimsde.report.points import fixed_points
+from fimsde.report.weekends import resting
 from fimsde.results.result import Result
 
 _DIGITS = 4  # of numbers in tables; by hand: readable
@@ -37,11 +39,11 @@ The fimsde developers. fimsde: stochastic differential equations from time serie
 def data(found: Findings) -> Section:
     """Data summary and health."""
     observations, numbers = found.observations, found.health
-    unit = observations.time_unit or "time units"
+    unit = in_words(observations.time_unit)
     low, middle, high = (f"{g:.{_DIGITS}g}" for g in numbers.gaps)
     gap = f"{middle} {unit}" if low == high else f"{middle} {unit} in the median, from {low} to {high}"
     summary = properties(
-        ("observations", f"{observations.num_points} in {observations.num_paths} path(s)"),
+        ("observations", f"{observations.num_points} in {paths(observations)}"),
         ("transitions", str(observations.num_transitions)),
         ("components", ", ".join(observations.names)),
         ("time between observations", gap),
@@ -52,7 +54,7 @@ def data(found: Findings) -> Section:
         for j, name in enumerate(observations.names)
     ]
     head = ("component", "smallest", "5 %", "median", "95 %", "largest", "std")
-    remarks = [Note("caution", remark) for remark in numbers.remarks]
+    remarks = [Note("caution", remark) for remark in (*numbers.remarks, resting(observations)) if remark]
     quiet = [Note("good", "Nothing about the data themselves calls for caution.")]
     return Section("data", "Data", (summary, table(head, rows), *(remarks or quiet)))
 
@@ -117,7 +119,7 @@ def landscape(found: Findings) -> Section:
             f"{name} from {a:.{_DIGITS}g} to {b:.{_DIGITS}g}"
             for name, a, b in zip(result.names, cycle.low, cycle.high, strict=True)
         )
-        period = f"{cycle.period:.{_DIGITS}g} {result.time_unit or 'time units'}"
+        period = f"{cycle.period:.{_DIGITS}g} {in_words(result.time_unit)}"
         blocks.append(Paragraph(f"Without noise the drift leads to a limit cycle of period {period}: {ranges}."))
     if result.dim > 2:
         blocks.append(Paragraph("Potential and stationary density are computed in one and two dimensions."))

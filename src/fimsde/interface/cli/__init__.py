@@ -110,6 +110,11 @@ def main(arguments: list[str] | None = None) -> Any:
         except KeyboardInterrupt:
             typer.echo(_INTERRUPTED, err=True)
             sys.exit(130)
+        except SystemError as error:  # what Python makes of an interrupt that arrives inside compiled code
+            if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+                raise
+            typer.echo(_INTERRUPTED, err=True)
+            sys.exit(130)
         except SystemExit as stop:  # typer turns the interrupt into an exit without a word
             if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
                 typer.echo(_INTERRUPTED, err=True)
