@@ -23,7 +23,7 @@ from fimsde.report.equilibria import _range_of_place, interval_in_words, went_ov
 from fimsde.report.findings import BRIEF, relaxation_time
 from fimsde.report.folder import summary, write_numbers
 from fimsde.report.weekends import resting
-from fimsde.systems.canonical import DOUBLE_WELL
+from fimsde.systems.canonical import DAMPED_LINEAR, DOUBLE_WELL
 from fitted import linear
 from problems import OrnsteinUhlenbeck
 
@@ -441,3 +441,15 @@ def test_the_ends_of_a_narrow_interval_were_the_same_number():
     assert interval_in_words(Interval(1.0121, 1.0144, 0.9, 1.0)) == " (1.012 to 1.014)"
     assert interval_in_words(Interval(1.0, 1.0, 0.9, 1.0)) == " (1 to 1)"
     assert interval_in_words(Interval(0.95, 1.02, 0.9, 1.0)) == " (0.95 to 1.02)"
+
+
+def test_the_second_wing_of_a_chaotic_system_was_not_there():
+    """Paths seldom come near the equilibria that they turn around: one was told, and the other was not."""
+    found = find(fimsde.result(DAMPED_LINEAR, observed(DAMPED_LINEAR, [2.5, -5.0])), parts=BRIEF)
+    (point,) = found.points
+    other = replace(point, x=point.x + 1, inside=False)
+    for points, said in (
+        ((point,), "= (0, 0);"),
+        ((point, other), "= (0, 0) (and one more where no data are nearby);"),
+    ):
+        assert said in answer_of(replace(found, points=points)).lines[2].text
