@@ -64,6 +64,8 @@ def test_dates_were_taken_for_nanoseconds_and_simulated_for_ever(times):
         ([], {}, "increase"),
         ([np.nan], {}, "finite"),
         (2, {"quantiles": [1.5]}, "between 0 and 1"),
+        (2, {"quantiles": 50}, "between 0 and 1"),
+        (0, {}, "steps ahead is 0"),  # was "begin after 3.99"
         ([1e18], {}, "gaps of the data ahead"),
     ],
 )

@@ -243,6 +243,18 @@ def test_a_panel_had_more_ticks_after_it_was_measured_than_before():
             assert box[0, 0] > cells.columns[cell_of(axes)[1]], height
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_heading_of_a_figure_was_cut_on_a_phone_and_reached_into_the_next_panel(dim):
+    """A phone shows one column below the other: the heading fits the first, and ends above the panels."""
+    figure = plot(linear(dim), "diffusion", bands=BandSettings(resamples=0))
+    to_pictures(figure)
+    cells, (heading,) = figure.get_layout_engine().cells, figure.texts
+    (left, below), (right, above) = heading.get_window_extent().get_points() / figure.dpi
+    assert 0 <= left < right < np.diff(cells.columns).max()
+    assert below > figure.get_figheight() - cells.rows[0]
+    assert above < figure.get_figheight()
+
+
 def _belongs(bar, axes):
     return axes in getattr(bar, "_colorbar_info", {"parents": []})["parents"]
 

@@ -15,7 +15,7 @@ from fimsde.analysis.polynomials import Polynomials
 from fimsde.bank import monomials
 from fimsde.plots import BandSettings
 from fimsde.report import write_report
-from fimsde.report.blocks import Section
+from fimsde.report.blocks import Section, table
 from fimsde.report.formulas import formula_block
 from fimsde.report.page import render
 from fitted import linear
@@ -71,6 +71,32 @@ def test_the_page_prints(browser, report, tmp_path):
     content = file.read_bytes()
     assert content.startswith(b"%PDF")
     assert 2 <= content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") + content.count(b"/Type/Page/") <= 20
+
+
+def test_a_table_of_three_components_was_wider_than_paper(browser, tmp_path):
+    file = tmp_path / "table.html"
+    head = (
+        "x",
+        "y",
+        "z",
+        "kind",
+        "eigenvalues (1 / time)",
+        "data nearby",
+        "where (90%)",
+        "probability",
+        "in the formula",
+    )
+    where = "-8.596 to -8.438; -8.625 to -8.473; 26.92 to 27.13".replace(
+        " to ", "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"
+    )
+    eigenvalues = "0.0634 + 10.3i, 0.0634 - 10.3i, -14".replace(" + ", "\N{NO-BREAK SPACE}+\N{NO-BREAK SPACE}")
+    row = ("-8.499", "-8.502", "27.02", "saddle", eigenvalues, "yes", where, "100%", "at -8.494, -8.507, 27.02")
+    file.write_text(render("Table", [Section("t", "Fixed points", (table(head, [row, row]),))]), encoding="utf-8")
+    with new_tab() as tab:
+        tab.call("Emulation.setEmulatedMedia", media="print")
+        tab.open(file.as_uri(), width=672)  # A4 less margins
+        tab.wait("document.readyState == 'complete'")
+        assert tab.run("document.documentElement.scrollWidth") <= 672
 
 
 LONG = ["temperature above the long-term mean (°C)", "größe µm", "a_name_of_a_logger_that_is_one_long_word_" + "x" * 40]

@@ -328,6 +328,22 @@ def test_of_very_many_paths_a_smaller_draw_has_the_share_of_them():
     assert drawn.num_paths == 30
 
 
+def test_a_number_was_no_start_of_an_equation_in_one_dimension():
+    result = fimsde.result(OrnsteinUhlenbeck(theta=1.0, sigma=0.5))
+    times = np.arange(5) * 0.1
+    for start in (2, 2.0):
+        np.testing.assert_array_equal(result.simulate(start, times).values, result.simulate([2.0], times).values)
+        assert result.forecast(times[1:], x0=start).equals(result.forecast(times[1:], x0=[2.0]))
+    one = result.forecast(times[1:], x0=2.0, quantiles=0.5)
+    assert one.equals(result.forecast(times[1:], x0=[2.0], quantiles=[0.5]))
+
+
+def test_the_score_of_observations_of_another_dimension_was_a_sentence_about_boxes():
+    result = fimsde.result(OrnsteinUhlenbeck(theta=1.0, sigma=0.5))
+    with pytest.raises(InvalidObservationsError, match=r"have 2 component\(s\), the equation has 1"):
+        result.score(fimsde.read(np.zeros((9, 2)) + np.arange(9)[:, None], dt=1.0))
+
+
 def test_the_score_is_the_likelihood_of_whole_paths_per_step_and_component():
     ou = OrnsteinUhlenbeck(theta=1.5, sigma=0.7, dim=2)
     clean = fimsde.simulate(ou, np.zeros((1, 2)), 0.02 * np.arange(3000), substeps=10, seed=3).values[0]

@@ -57,6 +57,8 @@ class GridLayout(LayoutEngine):
         foot = sum(_height(legend, renderer, fig.dpi) for legend in fig.legends)
         head = sum(_height(text, renderer, fig.dpi) for text in fig.texts)
         width, height = fig.get_size_inches()
+        for text in fig.texts:  # at the top, whatever the height: matplotlib's place is a share of it
+            text.set_y(1 - _PAD / height)
         left, right = around[0].max(axis=0) + _PAD, around[1].max(axis=0) + _PAD
         below, above = around[2].max(axis=1) + _PAD, around[3].max(axis=1) + _PAD
         across = max((width - left.sum() - right.sum()) / len(left), _LEAST)

@@ -94,7 +94,8 @@ def plot_sections(
     for i in range(result.dim):
         grid[i, 0].set_ylabel(label(result.names[i], result.time_unit).replace(" (", "\n("))
     style.legend_below(figure, grid[0, 0])
-    figure.suptitle(f"{which} along each axis, others at their median", x=0.01, ha="left", fontsize=9)
+    between = "\n" if result.dim > 2 else " "  # a phone shows one column
+    figure.suptitle(f"{which} along each axis,{between}others at their median", x=0.01, ha="left", fontsize=9)
     return figure
 
 

@@ -38,6 +38,10 @@ _SURELY_CONSTANT = 0.8
 _MOST_TERMS = 4  # unsure ones that are listed; by hand: the length of a line or two
 _STATES = 2000  # at which the diffusion is looked at; by hand: quantiles to a percent
 _FEW_STATES = 100  # at which that of every draw is; by hand: milliseconds
+_APART = (
+    "Readings next to each other agree too little to tell drift from noise: read more often; or, if it is the "
+    "instrument that errs so much, average a few neighbouring readings first."
+)
 _USE = "It can be used: for simulations, forecasts and exit times inside the range of the data."
 
 
@@ -146,33 +150,38 @@ def _noise(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
     low, middle, high = np.nanquantile(size, [0.05, 0.5, 0.95], axis=0)
     per = f"per √{in_words(obs.time_unit).removesuffix('s')}"
     several = len(names) > 1
-    if isinstance(found.equation, str) or not (varies := _varies(found.equation)).any():
+    varies = np.zeros(len(names), bool) if isinstance(found.equation, str) else _varies(found.equation)
+    if not varies.any():
         ranges = _strengths(found.result, states, len(names))
         sizes = ", ".join(
             plain_number(m, 3) + own + (f" of {name}" if several else "")
             for m, own, name in zip(middle, ranges, names, strict=True)
         )
-        yield f"noise of constant strength {sizes} {per}{_chance(found, np.zeros(len(names), bool))}"
+        share = _share_of_told(found, varies)
+        doubt = f", with probability {share:.0%}" if 0.5 <= share < _SURELY_CONSTANT else ""
+        if share < 0.5:
+            doubt = f", which with probability {1 - share:.0%} depends on the state"
+        yield f"noise of {'typical' if share < 0.5 else 'constant'} strength {sizes} {per}{doubt}"
     else:
         sizes = ", ".join(
             (f"from {plain_number(a, 3)} to {plain_number(b, 3)}" if changes else plain_number(m, 3))
             + (f" of {name}" if several else "")
             for a, m, b, changes, name in zip(low, middle, high, varies, names, strict=True)
         )
-        yield f"noise that depends on the state ({sizes} {per}){_chance(found, varies)}"
+        share = _share_of_told(found, varies)
+        doubt = f", with probability {share:.0%}" if share < _SURELY_CONSTANT else ""
+        yield f"noise that depends on the state ({sizes} {per}){doubt}"
     if isinstance(sde := found.result.sde, CorrelatedSDE) and not sde.is_diagonal:
         yield _correlated(found.result, sde.rho, names)
     yield _of_instrument(found, names)
 
 
-def _chance(found: Findings, varies: Bool[Array, " dim"]) -> str:
-    """How probable it is that the noise of every component is as was told, if the data do not make it sure."""
+def _share_of_told(found: Findings, varies: Bool[Array, " dim"]) -> float:
+    """How probable it is that the noise depends on the state where it is told to, and nowhere else."""
     shares = probabilities(found.result).get("diffusion", {}).get("constant")
     if shares is None:
-        return ""
-    told = [1 - share if changes else share for share, changes in zip(shares, varies.tolist(), strict=True)]
-    least = min(told)
-    return f", with probability {least:.0%}" if least < _SURELY_CONSTANT else ""
+        return 1.0
+    return min(1 - share if changes else share for share, changes in zip(shares, varies.tolist(), strict=True))
 
 
 def _of_instrument(found: Findings, names: tuple[str, ...]) -> str:
@@ -267,6 +276,6 @@ def _next(found: Findings) -> str:
 
 
 def _advice(cause: Verdict, checks: Checks) -> str:
-    """What to do about a cause; where an equation predicts badly because readings are far apart, read more often."""
-    apart = [v.next_step for v in checks if v.name == "sampling interval" and v.status != "good"]
-    return apart[0] if cause.name == "prediction" and apart else cause.next_step
+    """What to do about a cause; bad predictions may come of readings that know little of each other."""
+    apart = any(v.name == "sampling interval" and v.status != "good" for v in checks)
+    return _APART if cause.name == "prediction" and apart else cause.next_step

@@ -39,7 +39,7 @@ def dynamics(found: Findings, names: tuple[str, ...]) -> Iterator[str]:
         yield f"a limit cycle of period {period} around an unstable equilibrium at {where}"
         return
     between = _between(points, near)
-    yield _equilibria(found, names, near, between)
+    yield _equilibria(found, names, near, between) + _beyond(points)
     yield _of_formula(found, names, [*near, *between])
     if (time := relaxation_time(points)) is not None:
         yield f"relaxation time {_time(points, time, unit)}"
@@ -57,6 +57,12 @@ def _between(points: Sequence[FixedPoint], near: list[FixedPoint]) -> list[Fixed
         return []
     low, high = min(p.x[0] for p in near), max(p.x[0] for p in near)
     return [p for p in points if not p.inside and low < p.x[0] < high and _exists(p) >= _SURE]
+
+
+def _beyond(points: Sequence[FixedPoint]) -> str:
+    """In the plane and in space, how many surely exist between the ends of the data where none are nearby."""
+    more = [p for p in points if not p.inside and len(p.x) > 1 and _exists(p) >= _SURE]
+    return f" (and {_word(len(more))} more where no data are nearby)" if more else ""
 
 
 def _equilibria(

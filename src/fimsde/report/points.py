@@ -49,7 +49,9 @@ def _error(point: FixedPoint, width: Float64[Array, " dim"]) -> tuple[str, str]:
     if point.error.probability == 0:
         return "in no draw", "0 %"
     ends = (place(np.atleast_1d(end), width) for end in (point.error.x.low, point.error.x.high))
-    return "; ".join(f"{low} to {high}" for low, high in zip(*ends, strict=True)), f"{point.error.probability:.0%}"
+    return "; ".join(
+        f"{low} to {high}".replace(" ", _NO_BREAK) for low, high in zip(*ends, strict=True)
+    ), f"{point.error.probability:.0%}"
 
 
 def _complex(number: complex) -> str:

@@ -51,8 +51,8 @@ class Forecasts:
         self: _Known,
         times: Float[Array, " times"] | Sequence[float] | int,
         *,
-        quantiles: Sequence[float] = QUANTILES,
-        x0: Float[Array, " dim"] | Sequence[float] | None = None,
+        quantiles: Sequence[float] | float = QUANTILES,
+        x0: Float[Array, " dim"] | Sequence[float] | float | None = None,
         start: float | None = None,
         num_paths: int = 1000,
         certain: bool = False,
@@ -65,7 +65,7 @@ class Forecasts:
 
         Args:
             times: Increasing times after `start`; or a number of steps, each as long as a typical gap of the data.
-            quantiles: Probabilities between 0 and 1.
+            quantiles: Probabilities between 0 and 1; or one of them.
             x0: State to start from; by default the end of the last observed path.
             start: Its time; by default that of the last observation, or 0 if a state is given.
             num_paths: Simulated paths.
@@ -80,13 +80,13 @@ class Forecasts:
         sdes = _equations(self, 1 if certain else min(_DRAWS, num_paths), seed)
         starts = _starts(self, x0, num_paths, seed)
         states = _simulated(self, sdes, starts, np.array([begin, *grid]), seed)
-        return _table(grid, states, self.names, quantiles)
+        return _table(grid, states, self.names, [quantiles] if isinstance(quantiles, float | int) else quantiles)
 
 
 def _grid(
     known: _Known,
     times: Float[Array, " times"] | Sequence[float] | int,
-    x0: Float[Array, " dim"] | Sequence[float] | None,
+    x0: Float[Array, " dim"] | Sequence[float] | float | None,
     start: float | None,
 ) -> tuple[Float64[Array, " times"], float]:
     """The times of a forecast, and the time of the state that it starts from."""
@@ -98,6 +98,8 @@ def _grid(
         start = float(data.times[-1])
     begin = 0.0 if start is None else float(start)
     if isinstance(times, int | np.integer):
+        if times < 1:
+            raise ConfigError(f"the number of steps ahead is {times}; expected at least 1.")
         assert data is not None, "checked above"
         times = begin + _gap(data) * np.arange(1, times + 1)
     grid = _numbers(times)
@@ -130,12 +132,12 @@ def _equations(known: _Known, num: int, seed: int) -> list[SDE]:
 
 
 def _starts(
-    known: _Known, x0: Float[Array, " dim"] | Sequence[float] | None, num_paths: int, seed: int
+    known: _Known, x0: Float[Array, " dim"] | Sequence[float] | float | None, num_paths: int, seed: int
 ) -> Float64[Array, "paths dim"]:
     """Where paths start: at a given state, or at the last one as far as it is known under measurement noise."""
     dim, data = len(known.names), known.observations
     if x0 is not None:
-        return to_starts(x0, dim, num_paths)
+        return to_starts(np.atleast_1d(x0), dim, num_paths)
     assert data is not None, "there is a state or there are data"
     if not known.noise_std.any():
         return to_starts(data.values[-1], dim, num_paths)

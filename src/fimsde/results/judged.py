@@ -14,6 +14,7 @@ from fimsde.analysis.equation import Equation
 from fimsde.analysis.replay import REPLICATES
 from fimsde.data.observations import Observations
 from fimsde.equations.sde import SDE
+from fimsde.errors import InvalidObservationsError
 from fimsde.filter.kalman import innovations, tabulated
 from fimsde.filter.noise import fit_noise
 from fimsde.results.posterior import Method
@@ -81,6 +82,10 @@ class Judged:
             observations: Paths of any kind, for instance some that took no part in the estimate.
             noise_std: Standard deviation of the measurement noise; by default that of this result.
         """
+        if observations.dim != self.dim:
+            raise InvalidObservationsError(
+                f"the observations have {observations.dim} component(s), the equation has {self.dim}."
+            )
         std = self.noise_std if noise_std is None else np.asarray(noise_std, np.float64)
         return float(innovations(tabulated(self.sde, observations), observations, std).likelihood.sum())
 

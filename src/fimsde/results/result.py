@@ -174,7 +174,7 @@ class Result(Landscape, Judged, Forecasts):
 
     def simulate(
         self,
-        x0: Float[Array, " dim"] | Float[Array, "paths dim"],
+        x0: Float[Array, " dim"] | Float[Array, "paths dim"] | Sequence[float] | float,
         times: Float[Array, " times"] | Float[Array, "_ times"] | Sequence[Float[Array, " _"]] | Sequence[float],
         num_paths: int | None = None,
         *,
@@ -185,14 +185,15 @@ class Result(Landscape, Judged, Forecasts):
         """Simulate by Euler-Maruyama; see `fimsde.simulate`.
 
         Args:
-            x0: One initial state (dim,) for all paths, or one per path (paths, dim).
+            x0: One initial state (dim,) for all paths, or one per path (paths, dim); in one dimension also a number.
             times: One grid for all paths, or one per path.
             num_paths: Number of paths from a single initial state.
             substeps: Equal steps per gap of the grid.
             dt: In place of `substeps`: the longest step allowed.
             seed: Seed of the noise.
         """
-        paths = simulate(self, to_starts(x0, self.dim, num_paths), times, substeps=substeps, dt=dt, seed=seed)
+        starts = to_starts(np.atleast_1d(x0), self.dim, num_paths)
+        paths = simulate(self, starts, times, substeps=substeps, dt=dt, seed=seed)
         return replace(paths, names=self.names)
 
     def equation(self, max_degree: int = 3, *, diffusion_degree: int = 2, box: Box | None = None) -> Equation:

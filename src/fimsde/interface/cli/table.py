@@ -25,7 +25,7 @@ _PYTHON_OPTION = re.compile(r"\b(time|values|path|dt|time_unit|separator|decimal
 
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Excel or Parquet, a row per observation.", show_default=False)]
 Source = Annotated[Path, typer.Argument(help="A folder made by `fimsde estimate`, or a table.", show_default=False)]
-Time = Annotated[str | None, typer.Option(help="Column of the times; default: guessed, and said.")]
+Time = Annotated[str | None, typer.Option(help="Column of the times; default: guessed; a line says how.")]
 Values = Annotated[str | None, typer.Option(help="Columns of the state, e.g. x,y; default: all other numbers.")]
 PathColumn = Annotated[str | None, typer.Option("--path", help="Column that tells paths apart; default: guessed.")]
 Gap = Annotated[float | None, typer.Option(help="Constant time between rows, in place of --time.")]
