@@ -15,12 +15,12 @@ import time
 import warnings
 
 import numpy as np
-from fimsde.systems.heun import heun_paths
 from record import FOLDER, load, store
 
 import fimsde
 from fimsde.equations.sde import FunctionSDE
 from fimsde.systems.gallery import GALLERY, gallery_sample
+from fimsde.systems.heun import heun_paths
 
 LEVEL = 0.9
 WELL = FunctionSDE(1, lambda x: x - x**3, lambda x: np.full_like(x, 0.5))
