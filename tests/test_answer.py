@@ -199,6 +199,7 @@ def test_where_one_component_has_no_drift_there_is_no_equilibrium_either():
     said = shown(fimsde.result(both, fimsde.read(np.concatenate([walk, back], axis=1), dt=0.05)))
     assert "no drift of x1 could be seen" in said["Found"]
     assert "equilibrium at" not in said["Found"]
+    assert "relaxation times" not in said["Data"], "times cannot be told, and were"
 
 
 def test_a_cause_decides_what_to_do_next():
