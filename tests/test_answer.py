@@ -201,6 +201,17 @@ def test_where_one_component_has_no_drift_there_is_no_equilibrium_either():
     assert "equilibrium at" not in said["Found"]
 
 
+def test_times_that_cannot_be_told_were_told_of_the_record():
+    found = find(fimsde.result(DAMPED_LINEAR, observed(DAMPED_LINEAR, [2.5, -5.0])), parts=BRIEF)
+    terms = found.equation.drift_terms
+    still = replace(terms, coefficients=terms.coefficients * np.array([[0.0], [1.0]]))
+    for equation, told in (
+        (found.equation, True),
+        (replace(found.equation, drift_terms=still), False),  # of one component no drift was seen
+    ):
+        assert ("relaxation times" in answer_of(replace(found, equation=equation)).lines[3].text) == told
+
+
 def test_a_cause_decides_what_to_do_next():
     ou = OrnsteinUhlenbeck(theta=1.0, sigma=0.5)
     wrong = fimsde.result(OrnsteinUhlenbeck(theta=1.0, sigma=2.0), observed(ou, [0.0]))

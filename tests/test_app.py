@@ -282,6 +282,39 @@ def test_the_page_refuses_with_a_sentence(page):
     assert not page.tabs
 
 
+@pytest.mark.filterwarnings("default")
+def test_advice_named_options_of_the_command_line(page):
+    lines = a_table(["t", "x"], num=120).decode().split()
+    lines[7] = lines[7].split(",")[0] + ","
+    page.file_uploader[0].set_value(("data.csv", "\n".join(lines).encode(), "text/csv")).run()
+    labelled(page.button, "Estimate").click().run()
+    said = page.error[0].value.replace("\\", "")
+    assert "Drop them (How the file is written)" in said
+    assert "--" not in said
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_column_that_never_changes_was_taken_for_none(page):
+    page.file_uploader[0].set_value(("data.csv", b"t,x\n0,1\n1,1\n2,1\n3,1\n", "text/csv")).run()
+    assert "'x': the same number in every row" in page.info[0].value.replace("\\", "")
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_reason_of_a_data_set_stood_outside_the_window(page):
+    lines = a_table(["t", "x"], num=120).decode().split()[1:]
+    rows = [f"a,{line}" for line in lines] + [f"b,{line.split(',')[0]},1" for line in lines]
+    page.file_uploader[0].set_value(("data.csv", "\n".join(["who,t,x", *rows]).encode(), "text/csv")).run()
+    labelled(page.selectbox, "Column that tells paths").select("who").run()
+    labelled(page.checkbox, "Draw bands").uncheck().run()
+    labelled(page.button, "Estimate").click().run()
+    labelled(page.button, "Estimate each").click().run()
+    assert not page.exception
+    table = next(frame.value for frame in page.dataframe if "data_set" in frame.value)
+    assert list(table)[:2] == ["data_set", "failure"]
+    assert "is constant" in table.failure[1]
+    assert table.failure[0] == ""
+
+
 def test_the_grey_that_the_text_promises_was_missing_from_the_curves():
     """Where no data are nearby, as in the figures: between two clouds of states, say."""
     curves = pytest.importorskip("fimsde.interface.app.curves", reason="the extra app is not installed")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import TimeSeriesSplit, cross_val_score
@@ -41,6 +42,12 @@ def test_one_step_ahead_of_a_linear_drift_is_its_exact_mean_and_score_its_exact_
     z = (path[1:] - shrink * path[:-1]) / std
     exact = np.mean(-(z**2) / 2 - np.log(std) - np.log(2 * np.pi) / 2)
     assert model.score(path) == pytest.approx(exact, abs=0.01)
+
+
+def test_the_columns_of_a_frame_lost_their_names():
+    model = SDERegressor(dt=DT).fit(pd.DataFrame(PATH, columns=["angle", "speed (1/s)"]))
+    assert model.result_.names == ("angle", "speed (1/s)")
+    assert "dangle = " in str(model.result_)
 
 
 def test_a_wrong_gap_scores_worse():

@@ -35,6 +35,7 @@ class SDERegressor(BaseEstimator):
     Attributes:
         result_: The `Result`, with everything that it can do.
         n_features_in_: State dimension.
+        feature_names_in_: Names of the components, if X was a DataFrame.
     """
 
     def __init__(self, dt: float = 1.0, weights: str | None = None) -> None:
@@ -82,4 +83,5 @@ class SDERegressor(BaseEstimator):
         return self.result_.fields(states)[0]  # which does not warn outside the data
 
     def _path(self, states: Float64[Array, "rows dim"]) -> Observations:
-        return read(states, dt=self.dt)
+        names = getattr(self, "feature_names_in_", None)  # of a DataFrame
+        return read(states, dt=self.dt, names=None if names is None else [str(name) for name in names])

@@ -241,8 +241,8 @@ def _in_relaxation_times(found: Findings) -> str:
 
 
 def _spans(found: Findings) -> float | None:
-    """Length of the record in relaxation times; None if no drift was seen."""
-    if isinstance(found.equation, str) or not found.equation.drift_terms.coefficients.any():
+    """Length of the record in relaxation times; None where no drift of a component was seen."""
+    if isinstance(found.equation, str) or not found.equation.drift_terms.coefficients.any(axis=1).all():
         return None
     time = relaxation_time(found.points)
     return None if time is None else found.health.span / time

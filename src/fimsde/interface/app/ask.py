@@ -131,10 +131,17 @@ def data_sets(finished: Finished) -> None:
     shown.empty()
     if made is not None:
         table, archive = made
-        st.dataframe(table, hide_index=True, width="stretch")
+        st.dataframe(_told(table), hide_index=True, width="stretch")
         st.download_button("Download all of them", archive, "data_sets.zip", on_click="ignore")
         same = f"{command_line(finished.upload.name, own, finished.bands)} {shlex.join(['--by', by, '--no-report'])}"
         st.code(same, language=None, wrap_lines=True)
+
+
+def _told(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with what failed beside the names, and without columns in which nothing stands."""
+    filled = table.astype(object).where(table.notna(), "")
+    order = ["data_set", "failure", *(name for name in filled if name not in ("data_set", "failure"))]
+    return filled[[name for name in order if (filled[name] != "").any()]].astype({"data_set": str})
 
 
 def _data(finished: Finished) -> Observations:

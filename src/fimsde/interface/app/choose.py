@@ -54,6 +54,14 @@ def choose(upload: Upload) -> tuple[Columns, BandSettings] | None:
     return (columns, BandSettings(float(level), resamples, int(seed))) if pressed else None
 
 
+def _nothing_left(looks: tuple[Column, ...], free: list[str]) -> str:
+    """Why no column can be the state."""
+    still = [repr(c.name) for c in looks if c.name in free and c.kind == "number" and c.num_values == 1]
+    if still:
+        return plain(f"{', '.join(still)}: the same number in every row, in which there is nothing to estimate.")
+    return "No column of numbers is left for the state. Is the file written as it says above?"
+
+
 def _show_table(upload: Upload, look: Look) -> None:
     """The first rows, as they were read."""
     rows, columns = look.frame.shape
@@ -102,7 +110,7 @@ def _columns(looks: tuple[Column, ...], form: _Format) -> Columns:
     if len(likely) > MOST_COMPONENTS:
         st.info(f"{len(likely)} columns can be the state. Choose up to {MOST_COMPONENTS} of them.")
     elif not likely:
-        st.info("No column of numbers is left for the state. Is the file written as it says above?")
+        st.info(_nothing_left(looks, free))
     chosen = likely if len(likely) <= MOST_COMPONENTS else []
     values = st.multiselect(
         f"State: one to {MOST_COMPONENTS} columns", free, default=chosen, max_selections=MOST_COMPONENTS

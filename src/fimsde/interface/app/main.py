@@ -9,7 +9,7 @@ import streamlit as st
 from fimsde.errors import FimsdeError
 from fimsde.interface.app import ask, curves
 from fimsde.interface.app.choose import choose
-from fimsde.interface.app.show import plain, show_section
+from fimsde.interface.app.show import on_page, plain, show_section
 from fimsde.interface.app.work import ARCHIVE, LARGEST, Finished, Upload, run
 from fimsde.interface.cli.demo import DATA, demo_table
 from fimsde.report.blocks import Section
@@ -38,7 +38,7 @@ def main() -> None:
             st.session_state["finished"] = run(upload, *asked, shown.progress)
             st.rerun()
     except FimsdeError as error:
-        st.error(plain(str(error)))
+        st.error(plain(on_page(str(error))))
     if st.session_state["finished"] is not None:
         _results(st.session_state["finished"])
 

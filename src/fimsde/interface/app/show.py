@@ -8,6 +8,15 @@ import streamlit as st
 from fimsde.report.blocks import Block, Code, Image, Markup, Note, Paragraph, Section, TableBlock
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
+# options at the end of what to do, as (--missing 'drop'), and what asks the same on the page
+_OPTION = re.compile(r"\(--(time|dt|values|path|missing|separator|decimal)\b[^)]*\)")
+_ASKED = {
+    "time": "Time",
+    "dt": "Gap between rows",
+    "values": "State",
+    "path": "Column that tells paths apart",
+    **dict.fromkeys(("missing", "separator", "decimal"), "How the file is written"),
+}
 # streamlit takes the element `picture`, which would choose between two images, out of a page
 _WIDTHS = """<style>.wide-page, .narrow-page { max-width: 100%; border-radius: .5rem } .narrow-page { display: none }
 @media (max-width: 44rem) { .wide-page { display: none } .narrow-page { display: block } }</style>"""
@@ -16,6 +25,11 @@ _WIDTHS = """<style>.wide-page, .narrow-page { max-width: 100%; border-radius: .
 def plain(text: str) -> str:
     """Text in which streamlit's markdown finds nothing to do."""
     return _MARKUP.sub(r"\\\1", text)
+
+
+def on_page(sentence: str) -> str:
+    """A sentence of the command line with the names of what is asked on the page in place of options."""
+    return _OPTION.sub(lambda match: f"({_ASKED[match[1]]})", sentence)
 
 
 def show_section(section: Section) -> None:
