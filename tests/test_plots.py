@@ -279,6 +279,9 @@ def test_a_histogram_of_twenty_states_had_fifty_bins(num, bins):
     figure = plot(linear(1, num_points=num), "statistics", bands=BandSettings(resamples=0))
     seen = next(patch for patch in panels_of(figure)[0].patches if patch.get_label() == "observed")
     assert len(seen.get_data().values) == bins
+    drawn = panels_of(plot(linear(1, num_points=num), "density"))[0].patches[0].get_data()
+    assert len(drawn.values) <= bins
+    assert np.sum(drawn.values * np.diff(drawn.edges)) == pytest.approx(1.0), "a density"
 
 
 def _belongs(bar, axes):
