@@ -1,6 +1,8 @@
 """Figures: what they show and say, and that nothing in users' data can break them."""
 
 import io
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import PIL.Image
@@ -253,6 +255,33 @@ def test_the_heading_of_a_figure_was_cut_on_a_phone_and_reached_into_the_next_pa
     assert 0 <= left < right < np.diff(cells.columns).max()
     assert below > figure.get_figheight() - cells.rows[0]
     assert above < figure.get_figheight()
+
+
+@pytest.mark.parametrize("first", [2000.0, 2000.5])
+def test_years_below_paths_ran_into_each_other(first):
+    """2000.0, 2002.5, 2005.0, ...: eight labels where five have room."""
+    result = linear(1, num_points=20)
+    moved = replace(result.observations, times=first + np.arange(20.0), time_unit="year")
+    figure = plot(fimsde.result(result.sde, moved), "paths", bands=BandSettings(resamples=0))
+    to_pictures(figure)
+    for axes in panels_of(figure):
+        boxes = sorted(
+            (label.get_window_extent().x0, label.get_window_extent().x1)
+            for label in axes.get_xticklabels()
+            if label.get_text() and axes.bbox.x0 - 1 <= label.get_window_extent().x1 <= axes.bbox.x1 + 40
+        )
+        assert len(boxes) >= 2
+        assert all(b[0] - a[1] > 2 for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize(("num", "bins"), [(20, 5), (100, 25), (400, 50)])
+def test_a_histogram_of_twenty_states_had_fifty_bins(num, bins):
+    figure = plot(linear(1, num_points=num), "statistics", bands=BandSettings(resamples=0))
+    seen = next(patch for patch in panels_of(figure)[0].patches if patch.get_label() == "observed")
+    assert len(seen.get_data().values) == bins
+    drawn = panels_of(plot(linear(1, num_points=num), "density"))[0].patches[0].get_data()
+    assert len(drawn.values) <= bins
+    assert np.sum(drawn.values * np.diff(drawn.edges)) == pytest.approx(1.0), "a density"
 
 
 def _belongs(bar, axes):

@@ -16,6 +16,7 @@ from fimsde.shapes import Array, Float64
 
 # of a quasi-potential that colours resolve: e^-10 of the largest density; by hand: rarer states are never seen
 _DEPTH = 10.0
+_FEWEST_BINS, _PER_BIN = 5, 4  # of histograms of few states; by hand: their look
 
 
 @matplotlib.rc_context(style.LOOK)
@@ -118,12 +119,22 @@ def _draw_marginal(axes: Axes, density: StationaryDensity, component: int, resul
         edges = density.bin_edges
         others = tuple(k for k in range(density.histogram.ndim) if k != component)
         shares = density.histogram.sum(axis=others) * float(np.prod([np.diff(edges[k])[0] for k in others]))
-        axes.stairs(shares, edges[component], fill=True, color="0.8", label="observed")
+        every = _merged(len(shares), result)
+        axes.stairs(
+            shares.reshape(-1, every).mean(axis=1), edges[component][::every], fill=True, color="0.8", label="observed"
+        )
     axes.plot(density.axes[component], density.marginal(component), color=style.ESTIMATE, label="stationary")
     axes.set(
         xlabel=style.state_label(result.names[component]), ylabel=style.broken(f"density of {quantity} (1 / {unit})")
     )
     axes.set_ylim(bottom=0)
+
+
+def _merged(bins: int, result: Result) -> int:
+    """How many bins are drawn as one, so that of a short record some states are in each on average."""
+    wanted = bins if result.observations is None else result.observations.num_points // _PER_BIN
+    wanted = max(wanted, _FEWEST_BINS)
+    return next(k for k in range(1, bins + 1) if bins % k == 0 and bins // k <= wanted)
 
 
 def _spread(density: StationaryDensity) -> Float64[Array, "cells cells"] | None:

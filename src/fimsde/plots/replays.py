@@ -3,6 +3,7 @@
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from fimsde.analysis.replay import Replay
 from fimsde.plots import style
@@ -11,7 +12,8 @@ from fimsde.shapes import Array, Float64
 
 _DRAWN = 12  # paths, if there are several; by hand: as many can be followed
 _MOST_POINTS = 4000  # of a path; more cannot be told apart: 7.2 inches have 2160 dots at 300 per inch; by hand
-_BINS = 50  # by hand: the look of a histogram
+_MOST_TIMES = 5  # steps between ticks: years have four digits, and more with a fraction; by hand
+_BINS, _FEWEST_BINS, _PER_BIN = 50, 5, 4  # by hand: the look of a histogram; of a few states, some in a bin on average
 _LEVEL = 0.9  # share of the replicates between the ends of a band; that of all bands
 _FADED = 0.05  # a correlation that stays below is over; by hand: hardly above zero in the picture
 
@@ -30,6 +32,7 @@ def plot_paths(replay: Replay) -> Picture:
             left.set_ylim(*ends)
     for axes in grid[-1]:
         axes.set_xlabel(style.time_label(observed.time_unit))
+        axes.xaxis.set_major_locator(MaxNLocator(_MOST_TIMES, steps=[1, 2, 5, 10]))
     some = f", {_DRAWN} of {observed.num_paths}" if observed.num_paths > _DRAWN else ""
     grid[0, 0].set_title(f"observed{some}")
     grid[0, 1].set_title("simulated from the same start" + ("s" if observed.num_paths > 1 else ""))
@@ -70,7 +73,8 @@ def _draw_paths(axes: Axes, replay: Replay, values: Float64[Array, " points"], c
 def _draw_densities(axes: Axes, replay: Replay, component: int) -> None:
     low, high = np.quantile(_within_reach(replay, component), [0.0005, 0.9995])
     seen = replay.observed.values[:, component]
-    edges = np.linspace(min(low, seen.min()), max(high, seen.max()), _BINS + 1)
+    bins = int(np.clip(len(seen) // _PER_BIN, _FEWEST_BINS, _BINS))
+    edges = np.linspace(min(low, seen.min()), max(high, seen.max()), bins + 1)
     observed, simulated = replay.histogram(component, edges)
     ends = np.quantile(simulated, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
     centres = (edges[1:] + edges[:-1]) / 2
