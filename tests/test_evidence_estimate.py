@@ -87,6 +87,22 @@ def test_data_without_noise_have_a_small_diffusion_that_is_not_zero(name, settin
     assert (found.diffusion(obs.values) < 0.05 * obs.values.std(axis=0)).all()
 
 
+@pytest.mark.parametrize("dim", [1, 2])
+def test_noise_larger_than_all_motion_is_no_chain_of_steps(dim):
+    """Noise of variance 2 on states of variance 1/2: correlations of 0.2 that last are no relaxation within a gap.
+
+    Rates are known to about 0.4 from 100 relaxation times, noise to 1.3 percent. Control: without what lasts, at
+    gaps of one and a half relaxation times, the answer is the chain that one sees.
+    """
+    rng = np.random.default_rng(4)
+    found = fit(read(ou(3000, dim, seed=3) + 2**0.5 * rng.standard_normal((3000, dim)), dt=0.05))
+    assert not found.inference.is_coarse
+    np.testing.assert_allclose(found.noise_std, 2**0.5, rtol=0.08)  # six standard errors
+    there, here = found.drift(np.stack([-np.ones(dim), np.ones(dim)]))
+    assert ((there - here) / 2 < 2.5).all()
+    assert fit(read(ou(1500, dim, gaps=1.5), dt=1.5)).inference.is_coarse
+
+
 @BOTH
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_white_data_are_an_euler_chain_towards_the_mean(dim, settings):

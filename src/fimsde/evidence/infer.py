@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
-from fimsde.bank.scales import Motion, measure_motion
+from fimsde.bank.scales import Motion
 from fimsde.bank.windows import Series, to_series
 from fimsde.data.transitions import Transitions
 from fimsde.evidence.basis import Basis, choose_grid
-from fimsde.evidence.beginnings import blocks, starts
+from fimsde.evidence.beginnings import blocks, motion_of, starts
 from fimsde.evidence.filter import Equation, Predictions, predict
 from fimsde.evidence.hypotheses import Origin, Weighed, weigh_drift, weigh_rate
 from fimsde.evidence.information import (
@@ -93,7 +93,7 @@ def infer(tr: Transitions, origin: Origin) -> Inference:
     Where data cannot tell whether there is measurement noise, its variance is what is expected: size times probability.
     """
     series = to_series(tr)
-    motion = measure_motion(series)
+    motion = motion_of(series)
     begun = starts(blocks(series, _SETTLE_ON), motion)
     found = [_weighed(series, s, motion, origin, noise_known=not (s.equation.noise > 0).any()) for s in begun]
     if len(found) == 1:
