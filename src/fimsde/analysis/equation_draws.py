@@ -43,8 +43,8 @@ def with_intervals(
     every = -(-len(steps) // _STATES)
     x, gaps = steps.y[::every], steps.dtau[::every, None]
     g = np.asarray(fields(sde, x)[1], np.float64) ** 2
-    g = np.maximum(g, 0.01 * g.mean(axis=0))  # as in the readout: no state gets all the weight
-    g = np.where(g > 0, g, 1.0)
+    mean = g.mean(axis=0)  # weights are relative; as in the readout, no state gets all of them
+    g = np.where(mean > 0, np.maximum(g / np.where(mean > 0, mean, 1.0), 0.01), 1.0)
     drift, diffusion = draws.fields(x)
     z, around_zero = x - equation.origin, not equation.origin.any()
     parts: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def _projected(
     for j in range(drawn.shape[2]):
         kept = np.flatnonzero(terms.coefficients[j])
         if len(kept):
-            size = np.abs(phi[:, kept]).max(axis=0)
+            size = np.maximum(np.abs(phi[:, kept]).max(axis=0), np.finfo(float).tiny)  # zero: at zero all the time
             root = np.sqrt(weight[:, j, None])
             out[:, j, kept] = (
                 np.linalg.lstsq(root * phi[:, kept] / size, root * drawn[:, :, j].T, rcond=None)[0].T / size

@@ -24,6 +24,7 @@ from fimsde.shapes import Array, Float, Float64, Int
 
 _DRIFT, _RATE, _NOISE, _BEYOND, _LEFT = range(5)  # purposes: each has random numbers of its own
 _LEAST = 1e-3  # of what cannot be told from zero: draws stay positive, so that densities and exit times exist; by hand
+_NEVER = 1e-100  # of the levels of draws: a mean level below it is none, and shares of it say nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +250,9 @@ def _set_level(
     drawn: Float64[Array, "draws size"], mean: Float64[Array, " size"], law: Levels, away: Float64[Array, " draws"]
 ) -> None:
     """Draws whose level along the paths deviates by these shares from that of the mean, and by nothing else."""
-    own = drawn @ law.features / max(float(mean @ law.features), np.finfo(np.float64).tiny) - 1.0
+    levels = drawn @ law.features
+    least = max(_NEVER * float(np.abs(levels).max()), np.finfo(np.float64).tiny)
+    own = levels / max(float(mean @ law.features), least) - 1.0
     drawn += np.outer(away - own, mean)
 
 

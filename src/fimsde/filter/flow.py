@@ -109,7 +109,7 @@ def linearise(sde: SDE, start: Float64[Array, "n dim"], gap: Float64[Array, " n"
         found.ahead * unit,
         found.matrix * unit[:, None] / unit,
         found.covariance * np.outer(unit, unit),
-        found.third * unit**3,
+        found.third * unit * unit * unit,  # a cube alone may be no number
         found.least * unit**2,
     )
 

@@ -28,6 +28,7 @@ _LEAST_VARIANCE, _MOST_VARIANCE = 1e-6, 1e4  # of a step's variance: bounds of t
 _MOST_FACTOR = 10.0  # on the diffusion, or one over it: bounds of the search; by hand
 _MOST_ROUNDS = 12  # of the search, by quasi-Newton steps; by hand: likelihoods then change by less than 1e-3
 _MOST_STEPS = 6000  # on which the noise is fitted, the first ones: its error is then 2 %; by hand: bounds seconds
+_ENDLESS = 1e50  # minus a log likelihood, where the data cannot be: the search takes differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,8 @@ def _most_likely(
         return noise, (np.exp(u[shown.sum() :]) if scales else scale)
 
     def loss(u: Float64[Array, " _"]) -> float:
-        return -float(run_filter(flow, part, *unpack(u)).likelihood.sum())
+        value = -float(run_filter(flow, part, *unpack(u)).likelihood.sum())
+        return float(np.clip(value, -_ENDLESS, _ENDLESS)) if not np.isnan(value) else _ENDLESS
 
     found = optimize.minimize(
         loss, first, method="L-BFGS-B", bounds=bounds, options={"maxiter": _MOST_ROUNDS, "eps": 1e-4, "ftol": 1e-9}
