@@ -20,6 +20,7 @@ PLACES = {  # modules and folders of the package that decide the numbers of a sc
     "fresh_seeds": ("evidence", "bank", "data", "systems/canonical.py", "simulate.py", "equations"),
     "band_coverage": (*OURS, "analysis/band.py"),
     "posterior_numbers": ("evidence", "bank", "data", "analysis", "results"),
+    "estimate_speed": ("evidence", "bank", "data"),
     "bundled_speed": (*OURS, "tabulate.py", "tabulate_kernels.py"),
     "forecast": (*OURS, "results/forecasts.py", "metrics/crps.py"),
     "startup": ("interface/cli", "__init__.py"),

@@ -69,6 +69,18 @@ def startup(stored: Stored) -> str:
     )
 
 
+def estimates(stored: Stored) -> str:
+    """CPU-seconds of the default estimate."""
+    numbers = stored.script("estimate_speed")
+    rows = []
+    for dim, row in numbers["short"].items():
+        long = numbers["long 1000000"][dim]
+        milliseconds = (f"{1e3 * row[key]:.0f}" for key in ("estimate", "slowest", "locations", "draws"))
+        rows.append([dim, *milliseconds, f"{1e3 * row['bar']:.0f}", f"{long['seconds']:.1f}", f"{long['megabytes']:.0f}"])
+    heads = ["5000 observations (CPU-ms), median", "slowest", "and 1024 locations", "draws and a band", "aim"]
+    return markdown(["components", *heads, "10⁶ observations (CPU-s)", "memory (MB)"], rows)
+
+
 def coverage(stored: Stored) -> str:
     """Coverage of bands by system and by condition, with standard errors."""
     numbers = stored.script("band_coverage")
@@ -211,6 +223,7 @@ TABLES = {
     "coverage-short": coverage_short,
     "speed": speed,
     "startup": startup,
+    "estimate-speed": estimates,
     "forecast": forecast,
     "ablation": ablation,
     "prior-structure": prior_structure,
