@@ -381,11 +381,17 @@ def test_an_interrupt_is_said(monkeypatch):
     assert (found.code, found.err) == (130, "fimsde: interrupted\n")
 
 
-def test_an_interrupt_inside_compiled_code_was_a_traceback(monkeypatch):
-    """Python turns it into a SystemError when the compiled function returns."""
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_interrupt_inside_compiled_code_was_a_traceback(monkeypatch, depth):
+    """Python turns it into a SystemError when the compiled function returns; another one if that was reading a cache."""
 
     def interrupted(*_):
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+        error: BaseException = KeyboardInterrupt()
+        for _ in range(depth):
+            outer = SystemError("returned a result with an exception set")
+            outer.__cause__ = error
+            error = outer
+        raise error
 
     monkeypatch.setattr("fimsde.interface.cli.info._installation", interrupted)
     found = run("info")

@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> Any:
             typer.echo(_INTERRUPTED, err=True)
             sys.exit(130)
         except SystemError as error:  # what Python makes of an interrupt that arrives inside compiled code
-            if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            if not _is_interrupt(error):
                 raise
             typer.echo(_INTERRUPTED, err=True)
             sys.exit(130)
@@ -119,6 +119,13 @@ def main(arguments: list[str] | None = None) -> Any:
             if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
                 typer.echo(_INTERRUPTED, err=True)
             raise
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt stands behind an error, or behind what stands behind it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
