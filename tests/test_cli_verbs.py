@@ -383,7 +383,7 @@ def test_an_interrupt_is_said(monkeypatch):
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_an_interrupt_inside_compiled_code_was_a_traceback(monkeypatch, depth):
-    """Python turns it into a SystemError when the compiled function returns; another one if that was reading a cache."""
+    """Python turns it into a SystemError when the compiled function returns; into two if that was reading a cache."""
 
     def interrupted(*_):
         error: BaseException = KeyboardInterrupt()
