@@ -42,7 +42,8 @@ def learning_curves(arms: Sequence[Arm], curves: Mapping[str, Curve]) -> Figure:
         row[0].set_ylabel(MEASURES[name], fontsize=9)
     for axis, title in zip(axes[-1], ("equations read", "CPU-seconds of training"), strict=True):
         axis.set_xlabel(title, fontsize=9)
-    axes[0, 1].legend(frameon=False, fontsize=7)
+    lines = {line.get_label(): line for axis in axes[:, 0] for line in axis.get_lines()}  # an arm may lack a measure
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
